@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# What the images say they are: docker build --build-arg REVISION=$(git rev-parse HEAD)
+# The labels of the images: docker build --build-arg REVISION=$(git rev-parse HEAD)
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 
@@ -9,7 +9,7 @@ FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY . .
-# The registry and the target folder stay on the builder, so that a change of a source compiles that source only.
+# The registry and the target folder stay on the builder, so that a change of a source compiles only that source.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
     cargo build --release --locked --bin rosterd \
@@ -50,7 +50,7 @@ ENV ROSTERD_DATA_DIR=/data/rosterd \
     ROSTERD_LISTEN=0.0.0.0:7700
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["rosterd", "probe"]
 ENTRYPOINT ["rosterd"]
-# Outside of the container everybody can reach it: give credentials (ROSTERD_CREDENTIALS=/file) and a certificate
-# (ROSTERD_TLS_CERT, ROSTERD_TLS_KEY; then the probe needs ROSTERD_SERVER=https://… and ROSTERD_CA), or say
+# Everybody outside of the container can reach it: set credentials (ROSTERD_CREDENTIALS=/file) and a certificate
+# (ROSTERD_TLS_CERT, ROSTERD_TLS_KEY; then the probe needs ROSTERD_SERVER=https://… and ROSTERD_CA), or
 # ROSTERD_INSECURE_LISTEN=true. It does not start without either.
 CMD ["serve"]

@@ -1,5 +1,6 @@
-//! Puts the built console into the binary: a table of the files below `dist`, each with its kind, its tag, and its gzipped
-//! form where that is shorter. Run for src/api, whose manifest names this file. It needs no Node: `dist` is committed.
+//! Embeds the built console into the binary: a table of the files below `dist`, each with its kind, its tag, and its
+//! gzipped form if that is shorter. Run for src/api, whose manifest names this file. It needs no Node: `dist` is
+//! committed.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -57,7 +58,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One file as a value of the type that src/api has for it.
+/// One file as a value of src/api's type for it.
 fn row(name: &str, path: &Path, packed: &Path) -> Result<String, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let mut hasher = DefaultHasher::new();
@@ -82,7 +83,7 @@ fn row(name: &str, path: &Path, packed: &Path) -> Result<String, Box<dyn Error>>
     Ok(row)
 }
 
-/// The media type by the name's end. A kind that nobody thought of stops the build, and not a browser.
+/// The media type by the file extension. An unknown one fails the build, instead of a browser.
 fn kind(name: &str) -> Result<&'static str, String> {
     let (_, end) = name.rsplit_once('.').unwrap_or_default();
     Ok(match end {

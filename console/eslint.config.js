@@ -12,7 +12,7 @@ export default ts.config(
   },
   {
     rules: {
-      // Whatever is stored stays text.
+      // Stored values stay text.
       'svelte/no-at-html-tags': 'error',
       'no-restricted-properties': [
         'error',
@@ -20,9 +20,9 @@ export default ts.config(
         { property: 'outerHTML', message: 'Texts of jobs and workers are never HTML.' },
         { property: 'insertAdjacentHTML', message: 'Texts of jobs and workers are never HTML.' },
       ],
-      // Addresses are made by lib/router, which knows the path prefix.
+      // lib/router makes addresses, since it knows the path prefix.
       'svelte/no-navigation-without-resolve': 'off',
-      // What is replaced as a whole needs no reactive Map or Set.
+      // A Map or Set that is replaced as a whole need not be reactive.
       'svelte/prefer-svelte-reactivity': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
     },

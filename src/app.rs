@@ -8,9 +8,11 @@ pub mod backup;
 pub mod credentials;
 mod demo;
 pub mod doctor;
+mod error;
 mod gauge;
 mod history;
 mod login;
+mod names;
 mod oidc;
 mod started;
 mod store;
@@ -19,17 +21,18 @@ mod traces;
 pub mod transfer;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::demo::{JOB as DEMO, Voice};
-use rosterd_domain::id::CoordinatorId;
 use tokio::net::TcpListener;
 
 use self::access::Access;
+pub use self::error::AppError;
+use self::error::make_private_dir;
+use self::names::{named, reached, reached_at};
 use self::store::Store;
-use self::supervisor::{Open, Parts, Place, Supervisor};
+use self::supervisor::{DriverThread, Open, Parts, Supervisor};
 use crate::config::{Config, Registry};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
@@ -40,92 +43,16 @@ use rosterd_api::listen::{Incoming, ListenLimits};
 use rosterd_api::monitor::Monitor;
 use rosterd_coordinator::driver::Driver;
 use rosterd_coordinator::settings::Settings;
-use rosterd_history::{HistoryError, Recorder};
-use rosterd_registry::embedded::OpenError;
-use rosterd_registry::zookeeper::ConnectError;
+use rosterd_history::Recorder;
 use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::memory;
 use rosterd_runtime::mutants;
-use rosterd_runtime::private;
 use rosterd_runtime::tasks::{Failure, Phase, Tasks};
 use rosterd_runtime::telemetry::{Metrics, report_panics};
 
 /// How long the coordinator may take to hand everything over.
 const HAND_OVER: Duration = Duration::from_secs(10);
-
-/// Why a coordinator could not be started, or ended other than by request.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// The store cannot be opened.
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    /// The data directory cannot be made, or is not its owner's alone.
-    #[error("data_dir {path} cannot be used: {source}")]
-    DataDir {
-        /// Which.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The history cannot be started.
-    #[error("the history cannot be started: {0}")]
-    History(#[from] HistoryError),
-    /// The address cannot be listened on.
-    #[error("listen {address} cannot be used: {source}: choose another with --listen, or stop what uses it")]
-    Listen {
-        /// Which.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The address for health and metrics cannot be listened on.
-    #[error("listen_metrics {address} cannot be used: {source}: choose another, or stop what uses it")]
-    ListenMetrics {
-        /// Which.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The credential file or a TLS file cannot be used.
-    #[error("{0}")]
-    Access(String),
-    /// The ensemble cannot be used.
-    #[error(transparent)]
-    ZooKeeper(#[from] ConnectError),
-    /// The servers agree to another session than the leases need.
-    #[error(
-        "session {asked:?}: the ZooKeeper servers agree to one of {agreed:?}, and a lease of {lease:?} needs twice \
-         that long: raise maxSessionTimeout (or tickTime) of the servers, or lower lease"
-    )]
-    Session {
-        /// What was asked for.
-        asked: Duration,
-        /// What the servers say.
-        agreed: Duration,
-        /// The lease.
-        lease: Duration,
-    },
-    /// A file that the configuration names cannot be used.
-    #[error("{field} {path} cannot be used: {problem}: name a file that can be read")]
-    File {
-        /// The field.
-        field: &'static str,
-        /// Which.
-        path: String,
-        /// Why.
-        problem: String,
-    },
-    /// Traces cannot be sent anywhere.
-    #[error(transparent)]
-    Traces(#[from] rosterd_traces::export::ExportError),
-    /// An essential part ended.
-    #[error(transparent)]
-    Failed(#[from] Failure),
-    /// The demonstration could not be set up.
-    #[error("the demonstration job could not be made: {0}")]
-    Demo(String),
-}
 
 /// A coordinator that runs.
 struct Running {
@@ -195,9 +122,9 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let backups = backup::Served::new(supervisor.clone(), Some(recorder.clone()), System::shared());
     let sessions = login::open(&config, data_dir, recorder.clone()).map_err(AppError::Access)?;
     let provider = login::provider(&config.login).map_err(AppError::Access)?;
-    let told =
+    let warn =
         |error: &_| tracing::warn!("REST is answered beside runs, without threads of its own: {error}");
-    let aside = Aside::start("aside").inspect_err(told).ok();
+    let aside = Aside::start("aside").inspect_err(warn).ok();
     let edge = Edge {
         backend: supervisor.clone(),
         backups: Arc::new(backups),
@@ -338,31 +265,6 @@ async fn asked_to_stop() {
     }
 }
 
-fn make_private_dir(path: &Path) -> Result<(), AppError> {
-    private::dir(path).map_err(|source| AppError::DataDir { path: path.display().to_string(), source })
-}
-
-/// Where workers reach a listener, where nobody said: nowhere, if it listens on every address.
-fn reached_at(scheme: &str, address: SocketAddr) -> String {
-    if address.ip().is_unspecified() { String::new() } else { format!("{scheme}://{address}") }
-}
-
-/// The name of this coordinator to people, the same after a restart.
-fn reached(config: &Config, address: SocketAddr) -> String {
-    let told = config.advertise.clone().filter(|url| !url.is_empty());
-    told.unwrap_or_else(|| format!("{}://{address}", config.scheme()))
-}
-
-/// Names for coordinators here: one for each registry session, never used again.
-fn named(address: SocketAddr) -> Box<dyn Fn() -> CoordinatorId + Send + Sync> {
-    Box::new(move || {
-        let unique = uuid::Uuid::new_v4().simple();
-        // The address of a listener and hexadecimal digits are a name.
-        CoordinatorId::new(format!("{}@-@{unique}", address.ip()))
-            .unwrap_or_else(|_| unreachable!("an address is a name"))
-    })
-}
-
 fn parts(
     settings: Settings,
     address: SocketAddr,
@@ -377,7 +279,7 @@ fn parts(
         sink: Box::new(move || Box::new(history::ToHistory(recorder.clone()))),
         gauge: Box::new(move || Box::new(gauge::ToMetrics::new(metrics.clone(), jobs))),
         tracer: traces.map(traces::Traces::tracers),
-        place: Place::OwnThread,
+        place: DriverThread::OwnThread,
     }
 }
 

@@ -1,6 +1,13 @@
-//! What may know what: the arrows between the folders of `src`, who reads clocks and the environment, who spells
-//! nodes, how long a file may be. A plain scan of the text; each rule says what to do, and is itself tried below.
+//! Dependency rules: the imports between the folders of `src`, which code reads clocks and the environment, which code
+//! names nodes, how long a file may be. A plain scan of the text; each rule says what to do, and is itself tested
+//! below.
 
+#[path = "architecture/circles.rs"]
+mod circles;
+#[path = "architecture/modules.rs"]
+mod modules;
+#[path = "architecture/rooms.rs"]
+mod rooms;
 #[path = "architecture/scan.rs"]
 mod scan;
 
@@ -10,39 +17,39 @@ use std::path::{Path, PathBuf};
 
 use scan::{paths, scan};
 
-/// Rooms that are crates, with a manifest in their folder: what they may know is held by Cargo as well.
+/// Rooms that are crates, with a manifest in their folder: Cargo enforces their dependencies as well.
 #[rustfmt::skip]
 const CRATES: &[&str] = &[
     "runtime", "session", "wire", "registry", "history", "coordinator", "traces", "api", "conformance", "outbound",
     "alarms",
 ];
 
-/// What each room of `src` may say `crate::…` to, besides itself. A path stands for all below it.
+/// Which rooms each room of `src` may import by `crate::…`, besides itself. A path stands for all below it.
 #[rustfmt::skip]
 const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
-    // A rule and a receiver are written down as what they are.
+    // It parses rules and receivers of alarms.
     ("config", &["alarms", "runtime"]),
-    // It decides from facts that come in, sends, and never sees the coordinator.
+    // It decides from incoming facts, sends, and never sees the coordinator.
     ("alarms", &["outbound", "runtime"]),
     ("registry", &["runtime"]),
     ("session", &[]),
     ("outbound", &[]),
     ("wire", &["session"]),
-    // It moves jobs from store to store, and knows of stores no more than the port.
+    // It moves jobs from store to store, and knows only the port of stores.
     ("transfer", &["registry", "runtime"]),
     ("coordinator", &["registry", "session", "runtime"]),
     ("history", &["runtime"]),
-    // It is told of each step, and sees nothing of how it comes about.
+    // It is called for each step, and does not see its cause.
     ("traces", &["coordinator::event", "coordinator::tracer", "session::frame", "session::trace", "runtime"]),
-    // It asks the coordinator and reads the history, and never sees the registry.
+    // It calls the coordinator and reads the history, and never sees the registry.
     ("api", &[
         "coordinator::handle", "session::frame", "session::code", "session::jobs", "session::limits",
         "session::machines", "session::trace", "history", "runtime", "wire", "alarms",
     ]),
-    // A coordinator in a worker's eyes: it speaks the wire, and has nothing behind it.
+    // A coordinator as a worker sees it: it speaks the protocol, and has nothing behind it.
     ("conformance", &["runtime", "wire::proto"]),
-    // A client of the admin service like any other; it starts the app, and sees nothing of what runs inside.
+    // A client of the admin service like any other; it starts the app, and does not see its internals.
     ("cli", &["app", "config", "conformance", "wire::proto", "session::code", "runtime"]),
     ("app", &[
         "alarms", "api", "config", "coordinator", "history", "outbound", "registry", "runtime", "session", "traces", "transfer",
@@ -60,7 +67,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("rusqlite", &["history", "registry/embedded"]),
     ("aws_lc_rs", &["alarms/forms", "api/access/session"]),
     ("jsonwebtoken", &["app/oidc"]),
-    // What a command shows a coordinator is what a worker shows it.
+    // A command authenticates to a coordinator as a worker does.
     ("rosterd_client", &["cli/connection", "cli/dev", "cli/exec", "cli/identity", "cli/server"]),
     ("hyper", &["outbound"]),
     (
@@ -83,7 +90,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 /// Generated types of the wire: the gRPC services, what serves and describes them, and the admin client.
 const PROTO: &[&str] = &["api/grpc", "api/edge", "api/layers/methods", "cli", "conformance"];
 
-/// Readings of a clock, and who may take them. tokio's clock stands still in tests, so an edge may measure with it.
+/// Reads of a clock, and where they are allowed. tokio's clock stands still in tests, so an edge may measure with it.
 const CLOCKS: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["runtime/clock"]),
     ("Timestamp::now", &["cli"]),
@@ -102,17 +109,19 @@ const CLOCKS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Who may spawn a task: whoever knows what its panic and its end mean. The tasks of the store in memory only wait.
+/// Where tasks may be spawned: only where their panics and ends are handled. The tasks of the store in memory only
+/// wait.
 const SPAWNERS: &[&str] =
     &["runtime/tasks", "registry/zookeeper", "registry/memory", "cli/exec/child", "traces/export_tests"];
 
-/// Readings of the environment.
+/// Reads of the environment.
 const ENVIRONMENT: &[&str] =
     &["env::var", "env::vars", "env::var_os", "env::vars_os", "env::args", "env::current_dir"];
-/// The last one is in no normal build.
+/// The last one is not in normal builds.
 const ENVIRONMENT_READERS: &[&str] = &["config", "cli", "runtime/mutants"];
 
-/// Parts of nodes' paths; REST has routes of the same names, as Elastic-Job has. A text that begins with one, or holds one after a `/`, spells a node.
+/// Parts of nodes' paths; REST has routes of the same names, as Elastic-Job has. A text that begins with one, or has
+/// one after a `/`, names a node.
 const NODES: &[&str] = &[
     "sharding/",
     "leader/",
@@ -132,7 +141,7 @@ const NODES: &[&str] = &[
     "rosterd/prepared",
 ];
 
-/// What the domain may be built from: no async, no I/O, no wire, no log, no randomness.
+/// The dependencies that the domain may have: no async, no I/O, no wire, no log, no randomness.
 const DOMAIN: &[&str] = &[
     "serde",
     "serde_json",
@@ -153,7 +162,7 @@ const TOO_LONG: usize = 600;
 struct Source {
     /// Below `src`, without `.rs` and `/mod`: `api/grpc/worker`.
     room: String,
-    /// Comments and the contents of texts blanked; as many lines as the file.
+    /// The code with comments and string contents blanked; as many lines as the file.
     code: String,
     /// The texts, and their lines.
     texts: Vec<(usize, String)>,
@@ -180,7 +189,7 @@ impl Source {
     }
 }
 
-/// A room may be a crate of its own: what it and the others say is written here as if all were one.
+/// A room may be a crate of its own: its paths and those of the others are normalized as if all were one crate.
 fn one_crate(code: &str, room: &str) -> String {
     let inside = if CRATES.contains(&room) { format!("crate::{room}::") } else { "crate::".to_owned() };
     let code = code.replace("crate::", &inside);
@@ -300,7 +309,7 @@ fn spawns(sources: &[Source]) -> Vec<String> {
             ));
         }
     }
-    // The session's tasks begin in one place, which ends the session where one panics.
+    // The session's tasks start in one place, which ends the session if one panics.
     let zookeeper = sources.iter().filter(|source| source.is_in(&["registry/zookeeper"]));
     let spawned: usize = zookeeper.map(|source| source.code.matches("tokio::spawn(").count()).sum();
     if spawned > 1 {
@@ -418,7 +427,7 @@ fn no_file_is_too_long() {
     assert!(too_long.is_empty(), "more than {TOO_LONG} lines:\n{}\n", too_long.join("\n"));
 }
 
-/// Nobody should need more to begin, comments and empty lines included.
+/// A minimal example must fit, comments and empty lines included.
 #[test]
 fn a_hello_worker_has_a_dozen_lines() {
     let languages = [
@@ -434,7 +443,7 @@ fn a_hello_worker_has_a_dozen_lines() {
     }
 }
 
-/// The tests and targets of fuzzing that a page names in the last column of its tables, and that nobody has.
+/// The tests and targets of fuzzing that a page names in the last column of its tables, and that do not exist.
 fn shown_by(page: &str, sources: &[String]) -> Vec<String> {
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let column = rows.filter_map(|row| row.split('|').nth(4));
@@ -459,7 +468,7 @@ fn the_tests_that_the_page_of_threats_names_are_there() {
     let shows = |row: &str| shown_by(row, &["fn there() {}\n    scene: f,".to_owned()]);
     assert_eq!(shows("| 1 | a | b | `there`, `gone` |"), ["gone"]);
     assert!(shows("| 1 | a `b` | c | `scene` |").is_empty());
-    // A threat without a test says why.
+    // A threat without a test needs a reason.
     let untried = page.lines().filter(|line| line.starts_with("| ") && line.ends_with("| |"));
     assert_eq!(untried.filter(|row| !row.contains("Not covered") && !row.contains("not covered")).count(), 0);
 }

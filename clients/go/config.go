@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// JobConfig is how a job is scheduled and run. What is left out is as the guide's page on job fields says.
+// JobConfig is how a job is scheduled and run. Fields that are not set have the defaults on the guide's page on job
+// fields.
 type JobConfig struct {
 	// Items is the number of items, 1 to 100000.
 	Items int
 	// Cron is in Quartz notation, `0/30 * * * * ?`; without one the job runs only when it is triggered.
 	Cron string
-	// TimeZone is that of the schedule, an IANA name. Default: UTC.
+	// TimeZone is the schedule's, an IANA name. Default: UTC.
 	TimeZone string
 	// ItemParameters are one per item, by position; an empty one is left out. No commas in them.
 	ItemParameters []string
-	// JobParameter is one for all items.
+	// JobParameter is one parameter for all items.
 	JobParameter string
 	Description  string
-	// Label is one of the job, for people.
+	// Label is a label of the job, for people.
 	Label string
-	// Props are handed to the worker by name.
+	// Props are properties by name, which the worker gets.
 	Props map[string]string
 	// Disabled: the job starts disabled.
 	Disabled bool
 	// MonitorExecution keeps a record of running items; without it there is no failover, no misfire, and there are no offsets.
 	// Default: true.
 	MonitorExecution *bool
-	// Failover runs an item elsewhere when its worker died.
+	// Failover runs an item elsewhere when its worker has died.
 	Failover bool
-	// Misfire runs once more after a run that was too long. Default: true.
+	// Misfire runs an item once more if it was busy at a scheduled time. Default: true.
 	Misfire *bool
 	// Strategy is how items are spread over instances: AVG_ALLOCATION (default), ODEVITY, ROUND_ROBIN, STICKY.
 	Strategy string
@@ -41,21 +42,21 @@ type JobConfig struct {
 	Streaming bool
 	// ReconcileIntervalMinutes is how often the assignment is checked without a cause; below 1: never. Default: 10.
 	ReconcileIntervalMinutes *int
-	// Timeout: a run still going after this is told to stop and has timed out. Default: none.
+	// Timeout: a run that takes longer is told to stop, and has timed out. Default: none.
 	Timeout time.Duration
 	// Retries are the attempts of one run.
 	Retries *Retries
 	// MaxFailovers is how often a run is failed over after its worker died. Default: 3.
 	MaxFailovers *int
-	// CatchUpWindow: a fire found late runs as if on time up to this age. Default: 10 s.
+	// CatchUpWindow is the age up to which a late fire runs as if on time. Default: 10 s.
 	CatchUpWindow time.Duration
-	// TooLate is what becomes of older fires: run_once or missed.
+	// TooLate is how older fires are handled: run_once or missed.
 	TooLate string
-	// Gap is what becomes of a time that daylight saving leaves out: fire_at_end (default) or skip.
+	// Gap is how a scheduled time that daylight saving skips is handled: fire_at_end (default) or skip.
 	Gap string
-	// DisconnectGrace: a silent worker counts as dead after this, 100 ms to 10 min. Default: the lease.
+	// DisconnectGrace: a worker without heartbeats for this long is marked dead, 100 ms to 10 min. Default: the lease.
 	DisconnectGrace time.Duration
-	// MaxClockDifference: a coordinator whose clock is further off does not fire this job.
+	// MaxClockDifference: a coordinator whose clock is off by more does not fire this job.
 	MaxClockDifference time.Duration
 	// Guarantee asks for callbacks before the first and after the last item of a fire.
 	Guarantee *Guarantee
@@ -67,7 +68,7 @@ type Retries struct {
 	MaxAttempts int
 	// Backoff is the pause before the second attempt. Default: 1 s.
 	Backoff time.Duration
-	// BackoffMultiplier: each further pause is so many times as long as the one before. Default: 2.
+	// BackoffMultiplier: each further pause is this many times as long as the one before. Default: 2.
 	BackoffMultiplier int
 	// BackoffMax: no pause is longer. Default: 1 min.
 	BackoffMax time.Duration
@@ -75,13 +76,13 @@ type Retries struct {
 
 // Guarantee asks for callbacks.
 type Guarantee struct {
-	// Started holds each fire until one worker has been told that all items start.
+	// Started holds each fire until one worker has answered its callback.
 	Started bool
-	// Completed tells one worker when all items of a fire have completed.
+	// Completed calls back one worker when all items of a fire have completed.
 	Completed bool
-	// Timeout is how long is waited for all items to start, and then for the answer. Default: 1 min.
+	// Timeout is how long to wait for all items to start, and then for the answer. Default: 1 min.
 	Timeout time.Duration
-	// OnTimeout is what becomes of a held fire without answer: run (default) or skip.
+	// OnTimeout is how a held fire without an answer is handled: run (default) or skip.
 	OnTimeout string
 }
 
@@ -90,7 +91,8 @@ func Ptr[T any](value T) *T {
 	return &value
 }
 
-// jobFile is the job file that a registration carries. The coordinator judges the values; what it cannot see is judged here.
+// jobFile is the job file that a registration carries. The coordinator validates the values; what it cannot see is
+// validated here.
 type jobFile struct {
 	JobName                  string            `json:"jobName"`
 	Cron                     string            `json:"cron,omitempty"`

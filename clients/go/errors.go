@@ -7,7 +7,7 @@ import (
 	"github.com/rosterd/rosterd/clients/go/internal/machine"
 )
 
-// ErrInvalidOption is what an option, a name or a value is that cannot be; the text names it and the remedy.
+// ErrInvalidOption is an option, a name or a value that is not valid; the text names it and the remedy.
 var ErrInvalidOption = errors.New("invalid option")
 
 func invalid(format string, given ...any) error {
@@ -19,7 +19,7 @@ type RefusedError struct {
 	Job string
 	// Code is one of the table of error codes, for example JOB_UNKNOWN.
 	Code string
-	// Detail is what the coordinator says of it.
+	// Detail is the coordinator's message.
 	Detail string
 }
 
@@ -27,8 +27,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("job %s was refused: %s: %s", e.Job, e.Code, e.Detail)
 }
 
-// A RejectedError ends a worker: every coordinator rejected it before it was ever welcomed, for its credential, its namespace
-// or a wrong Hello.
+// A RejectedError ends a worker: every coordinator rejected it before any welcomed it: its credential, namespace or
+// Hello is wrong.
 type RejectedError struct {
 	// Code is the name of a gRPC status, for example UNAUTHENTICATED.
 	Code   string
@@ -39,14 +39,15 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("the coordinator rejected this worker: %s: %s", e.Code, e.Detail)
 }
 
-// ErrLeaveTimedOut ends a worker: no coordinator has answered its goodbye within the leave timeout, so it counts as crashed.
+// ErrLeaveTimedOut ends a worker: no coordinator acknowledged its goodbye within the leave timeout, so its runs count
+// as crashed.
 var ErrLeaveTimedOut = errors.New("the worker left without a goodbye: no coordinator has answered in time")
 
-// ErrStopped is what every reason is for which a run must stop: errors.Is(context.Cause(ctx), rosterd.ErrStopped).
+// ErrStopped matches every reason why a run must stop: errors.Is(context.Cause(ctx), rosterd.ErrStopped).
 var ErrStopped = errors.New("the run must stop")
 
-// Why a run must stop, as context.Cause of its context says it. A handler that returns ErrCancelled although nobody has asked
-// for it ends its run as cancelled, by its own choice.
+// Why a run must stop, as returned by context.Cause of its context. A handler that returns ErrCancelled on its own ends
+// its run as cancelled.
 var (
 	ErrCancelled  error = stopError(machine.StopOperator)
 	ErrTimedOut   error = stopError(machine.StopTimedOut)
@@ -67,8 +68,8 @@ func (e stopError) Is(target error) bool {
 	return target == ErrStopped
 }
 
-// Fatal marks an error as one that another attempt would not mend: the run fails and is not tried again, whatever the job says
-// of retries. Fatal(nil) is nil.
+// Fatal marks an error as one that another attempt would not fix: the run fails and is not retried, whatever the job's
+// retry policy. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +77,7 @@ func Fatal(err error) error {
 	return &fatalError{err}
 }
 
-// IsFatal says whether an error was marked by Fatal, also where it is wrapped.
+// IsFatal reports whether an error was marked by Fatal, also if it is wrapped.
 func IsFatal(err error) bool {
 	var fatal *fatalError
 	return errors.As(err, &fatal)

@@ -73,7 +73,7 @@ func ExampleFatal() {
 	// Output: FAILED false file does not exist
 }
 
-// A loop that never waits asks its context, which looks at the lease itself.
+// A loop that never waits checks its context, which checks the lease itself.
 func ExampleRun() {
 	handler := func(ctx context.Context, run *rosterd.Run) error {
 		for record := range 1000 {

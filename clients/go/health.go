@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// HealthHandler serves /healthz (the worker has not ended) and /readyz (it is attached, its lease is valid, and it does not
-// leave), for a server that the program has anyway. WithHealth serves it.
+// HealthHandler serves /healthz (the worker has not ended) and /readyz (it is attached, its lease is valid, and it is
+// not leaving), for a server that the program has anyway. WithHealth serves it.
 func (w *Worker) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	answer := func(path string, ask func() bool) {
@@ -25,14 +25,14 @@ func (w *Worker) HealthHandler() http.Handler {
 	return mux
 }
 
-// HealthAddr is where WithHealth serves health, once it does; nil before.
+// HealthAddr is the address at which WithHealth serves health; nil before.
 func (w *Worker) HealthAddr() net.Addr {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.healthAddr
 }
 
-// serveHealth says how to stop it.
+// serveHealth returns how to stop it.
 func (w *Worker) serveHealth(address string) (stop func(), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *Worker) serveHealth(address string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// It ends by being closed.
+		// It ends when it is closed.
 		_ = server.Serve(listener)
 	}()
 	w.mutex.Lock()

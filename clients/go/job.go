@@ -10,11 +10,11 @@ import (
 
 const maxConfig = 64 * 1024
 
-// A Handler is called for every run of an item that is given to this worker. Its context is cancelled once the run must stop,
-// with the reason as its cause. If it returns an error, or panics, the attempt has failed, and another one follows if the job
-// says so.
+// A Handler is called for every run of an item that is assigned to this worker. Its context is cancelled once the run
+// must stop, with the reason as its cause. If it returns an error, or panics, the attempt has failed, and another one
+// follows if the job's retry policy allows it.
 //
-// A handler that was told to stop ends its run by the reason for that, whatever it returns.
+// If the run had to stop, the outcome follows from the reason, whatever the handler returns.
 type Handler func(ctx context.Context, run *Run) error
 
 // A Fire is one scheduled execution of a job, over all its items.
@@ -24,7 +24,7 @@ type Fire struct {
 	Time time.Time
 }
 
-// A JobOption is something that belongs to a job beside its handler.
+// A JobOption configures a job, besides its handler.
 type JobOption func(*job) error
 
 type job struct {
@@ -66,7 +66,7 @@ func WithConfigFile(path string) JobOption {
 	}
 }
 
-// WithOverwrite lets the config replace what is registered.
+// WithOverwrite lets the config replace that of a job that exists.
 func WithOverwrite() JobOption {
 	return func(j *job) error {
 		j.overwrite = true
@@ -82,7 +82,7 @@ func WithHandlerType(name string) JobOption {
 	}
 }
 
-// WithOnAllStarted is called before any item of a fire runs, on one worker, where the job's guarantee asks for it.
+// WithOnAllStarted is called before any item of a fire runs, on one worker, if the job's guarantee requires it.
 func WithOnAllStarted(callback func(ctx context.Context, fire Fire) error) JobOption {
 	return func(j *job) error {
 		j.onAllStarted = callback
@@ -90,7 +90,8 @@ func WithOnAllStarted(callback func(ctx context.Context, fire Fire) error) JobOp
 	}
 }
 
-// WithOnAllCompleted is called after the last item of a fire has ended, on one worker, where the job's guarantee asks for it.
+// WithOnAllCompleted is called after the last item of a fire has ended, on one worker, if the job's guarantee requires
+// it.
 func WithOnAllCompleted(callback func(ctx context.Context, fire Fire) error) JobOption {
 	return func(j *job) error {
 		j.onAllCompleted = callback
@@ -121,9 +122,9 @@ func (j *job) registration() machine.Registration {
 	return machine.Registration{Job: j.name, HandlerType: j.handlerType, Config: j.config, Overwrite: j.overwrite}
 }
 
-// Dataflow is a handler that fetches and processes a batch, and does it again until fetch gives nothing where the job streams.
-// It ends early where the run must stop, and in good order between two batches where the worker leaves. The records of a batch
-// are counted as processed, unless process counts itself.
+// Dataflow is a handler that fetches and processes a batch, and repeats it until fetch returns nothing if the job
+// streams. It ends early if the run must stop, and cleanly between two batches if the worker is leaving. The records of
+// a batch are counted as processed, unless process counts itself.
 func Dataflow[T any](
 	fetch func(ctx context.Context, run *Run) ([]T, error),
 	process func(ctx context.Context, run *Run, batch []T) error,

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxLines may wait for the logger or a hook; more are left out, and counted.
+	// maxLines may wait for the logger or a hook; more are dropped, and counted.
 	maxLines = 1024
-	// linesPatience is how long a worker that has left waits for a logger that takes no lines.
+	// linesPatience is how long a worker that has left waits for a logger that accepts no lines.
 	linesPatience = time.Second
 )
 
-// lines hands log lines and what hooks are told to the program, in a goroutine of its own: the driver waits for neither.
+// lines passes log lines and calls of hooks to the program, in a separate goroutine: the driver waits for neither.
 type lines struct {
 	log     *slog.Logger
 	hooks   Hooks
@@ -44,7 +44,7 @@ func (l *lines) put(line machine.Effect) {
 	}
 }
 
-// close waits until all lines are written, or for so long.
+// close waits until all lines are written, or for this long.
 func (l *lines) close() {
 	close(l.stop)
 	late := time.NewTimer(linesPatience)

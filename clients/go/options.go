@@ -22,7 +22,7 @@ const (
 	maxLabel      = 128
 )
 
-// An Option is something that a worker can be told. What it is not told comes from the environment; see the package's README.
+// An Option configures a worker. Options that are not set come from the environment; see the package's README.
 type Option func(*options)
 
 type options struct {
@@ -51,14 +51,14 @@ func WithInsecureCredential(allowed bool) Option {
 	return func(o *options) { o.access.InsecureCredential = allowed }
 }
 
-// WithRootCertificates says in PEM who may vouch for a coordinator at an https:// address. Default: the file that ROSTERD_CA
-// names, else the roots of the system.
+// WithRootCertificates sets the authorities for coordinators at https:// addresses, in PEM. Default: the file that
+// ROSTERD_CA names, else the roots of the system.
 func WithRootCertificates(pem []byte) Option {
 	return func(o *options) { o.access.Roots = wire.PEM{Text: pem} }
 }
 
-// WithClientCertificate is the worker's own certificate and its key, in PEM, where the coordinator asks for one. Default: the
-// files that ROSTERD_CERT and ROSTERD_KEY name.
+// WithClientCertificate is the worker's own certificate and its key, in PEM, if the coordinator requires one. Default:
+// the files that ROSTERD_CERT and ROSTERD_KEY name.
 func WithClientCertificate(certificate, key []byte) Option {
 	return func(o *options) {
 		o.access.Certificate = wire.PEM{Text: certificate}
@@ -66,12 +66,13 @@ func WithClientCertificate(certificate, key []byte) Option {
 	}
 }
 
-// WithTLSConfig is what TLS begins with; the certificates of other options and of the environment are put into a copy of it.
+// WithTLSConfig is the base of the TLS config; the certificates of other options and of the environment are added to a
+// copy of it.
 func WithTLSConfig(config *tls.Config) Option {
 	return func(o *options) { o.access.Base = config }
 }
 
-// WithNamespace is the namespace that the worker expects. Default: whichever is served.
+// WithNamespace is the namespace that the worker expects. Default: any.
 func WithNamespace(namespace string) Option {
 	return func(o *options) { o.settings.Namespace = namespace }
 }
@@ -112,7 +113,7 @@ func WithLongestDelay(delay time.Duration) Option {
 	return func(o *options) { o.settings.LongestDelay = delay }
 }
 
-// WithLogger takes the worker's own lines, and those of Run.Log. Default: slog.Default().
+// WithLogger sets the logger of the worker, and of Run.Log. Default: slog.Default().
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) { o.logger = logger }
 }
@@ -122,20 +123,20 @@ func WithHooks(hooks Hooks) Option {
 	return func(o *options) { o.hooks = hooks }
 }
 
-// WithMiddleware wraps the handlers of all jobs, the first one outermost: for tracing, metrics, common set-up. It is called for
-// every attempt.
+// WithMiddleware wraps the handlers of all jobs, the first one outermost: for tracing, metrics, common setup. It is
+// called for every attempt.
 func WithMiddleware(middleware ...func(Handler) Handler) Option {
 	return func(o *options) { o.middleware = append(o.middleware, middleware...) }
 }
 
-// WithHealth serves /healthz and /readyz over HTTP at host:port, port 0 for any that is free (Worker.HealthAddr says which).
-// Default: not. Worker.HealthHandler is for a server that the program has anyway.
+// WithHealth serves /healthz and /readyz over HTTP at host:port, port 0 for any free one (see Worker.HealthAddr).
+// Default: off. Worker.HealthHandler is for a server that the program has anyway.
 func WithHealth(address string) Option {
 	return func(o *options) { o.health = address }
 }
 
-// WithoutSignals leaves SIGTERM and SIGINT to the program. Default: they make the worker leave, a second one ends the process
-// at once; one within a second of the first counts as the first.
+// WithoutSignals leaves SIGTERM and SIGINT to the program. Default: they make the worker leave, a second one ends the
+// process immediately; one within a second of the first counts as the first.
 func WithoutSignals() Option {
 	return func(o *options) { o.signals = false }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rosterd/rosterd/clients/go/internal/scripted"
 )
 
-// binary is the coordinator: ROSTERD_BINARY, else the one that `cargo build --release` has made in this repository.
+// binary is the coordinator: ROSTERD_BINARY, else that of this repository's release build.
 func binary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("ROSTERD_BINARY")
@@ -45,7 +45,7 @@ func serve(t *testing.T, flags ...string) *real {
 
 var serving = regexp.MustCompile(`serving address=(\S+)`)
 
-// start serves the first time on any port that is free, then on the same.
+// start serves the first time on any free port, then on the same.
 func (r *real) start() {
 	r.t.Helper()
 	said := new(text)
@@ -84,7 +84,7 @@ func (r *real) kill() {
 	r.command = nil
 }
 
-// ask is what `rosterd …` says.
+// ask is the output of `rosterd …`.
 func (r *real) ask(command ...string) string {
 	r.t.Helper()
 	asked := exec.Command(binary(r.t), append(command, "--server", r.address)...)
@@ -99,7 +99,7 @@ func (r *real) ask(command ...string) string {
 	return string(output)
 }
 
-// apply makes a job of these items with their parameters, for the conformance worker.
+// apply creates a job of these items with their parameters, for the conformance worker.
 func (r *real) apply(job string, more map[string]any, parameters ...string) {
 	r.t.Helper()
 	file := map[string]any{"jobName": job, "shardingTotalCount": len(parameters)}
@@ -131,7 +131,7 @@ func (r *real) apply(job string, more map[string]any, parameters ...string) {
 	r.ask("jobs", "apply", "--file", path)
 }
 
-// record is a run as `rosterd runs --json` tells it.
+// record is a run in the output of `rosterd runs --json`.
 type record struct {
 	Item      int
 	Outcome   *string
@@ -170,7 +170,7 @@ func (r *real) ended(job string, item int) record {
 	return found
 }
 
-// at is the instance where the run of an item is in flight; empty: none is.
+// at is the instance at which the run of an item is in flight; empty: there is no run.
 func (r *real) at(job string, item int) string {
 	r.t.Helper()
 	var items []struct{ Running *struct{ Instance string } }

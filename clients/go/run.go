@@ -11,7 +11,8 @@ import (
 	"github.com/rosterd/rosterd/clients/go/internal/machine"
 )
 
-// tellEvery is how often a run tells the driver of its progress and offset at most: a handler may set them for every record.
+// tellEvery is how often a run passes its progress and offset to the driver at most: a handler may set them for every
+// record.
 const tellEvery = 50 * time.Millisecond
 
 // A Source is why a run exists.
@@ -25,36 +26,37 @@ const (
 	SourceMisfire Source = "MISFIRE"
 	// SourceFailover: a crashed run, run again.
 	SourceFailover Source = "FAILOVER"
-	// SourceManual: a trigger by hand.
+	// SourceManual: a manual trigger.
 	SourceManual Source = "MANUAL"
 	// SourceUnspecified: one that this version does not know.
 	SourceUnspecified Source = "UNSPECIFIED"
 )
 
-// A Run is one run of one item for one fire. Its fields are to be read; its methods may be called from any goroutine, and do
-// nothing once the handler has returned.
+// A Run is one run of one item for one fire. Its fields are read-only; its methods may be called from any goroutine,
+// and do nothing once the handler has returned.
 type Run struct {
 	Job string
 	// Item is 0 to Total - 1.
 	Item int
 	// Total is how many items the job has.
 	Total int
-	// Token is the fencing token, which only grows per item: give it to what the run writes to, so that late writes are refused.
+	// Token is the fencing token, which only grows per item: pass it to what the run writes to, so that it can refuse late
+	// writes.
 	Token         int64
 	ItemParameter string
 	JobParameter  string
-	// Props are the job's properties by name, as they were when the run was told to start.
+	// Props are the job's properties by name, as they were when the run started.
 	Props map[string]string
 	// FireTime is the scheduled time (for a misfire the latest skipped one, for a failover that of the crashed run), in UTC.
 	FireTime time.Time
 	Source   Source
 	// Attempt counts from 1.
 	Attempt int
-	// Offset is what the last run left with SetOffset, or an earlier attempt of this one; empty: nothing.
+	// Offset is what the last run, or an earlier attempt of this one, set with SetOffset; empty: none.
 	Offset []byte
 	// Deadline is when the run will be stopped as timed out; zero: never.
 	Deadline time.Time
-	// Streaming, for a dataflow: go on until there is nothing left to fetch.
+	// Streaming, for a dataflow: continue until there is nothing left to fetch.
 	Streaming bool
 	// InstanceID is the worker's id under its jobs.
 	InstanceID string
@@ -80,25 +82,25 @@ type Run struct {
 	telling  telling
 }
 
-// telling is what the driver is still to be told, and when.
+// telling holds the messages for the driver that are not sent yet, and when to send them.
 type telling struct {
 	progress, offset bool
 	last             time.Time
-	// timer is set while there is something to be told.
+	// timer is set while there are messages.
 	timer *time.Timer
 }
 
 type counts struct{ processed, failed uint64 }
 
-// outlet is what a run needs of the worker that runs it.
+// outlet is what a run needs from its worker.
 type outlet interface {
-	// leaseOver says whether the lease has ended; stopped is closed once the run must stop in any case.
+	// leaseOver reports whether the lease has ended; stopped is closed once the run must stop in any case.
 	leaseOver(stopped <-chan struct{}) bool
 	leaving() bool
 	post(machine.Event)
 }
 
-// RunFromContext is the run whose handler was given this context, or one that was derived from it.
+// RunFromContext is the run whose handler got this context, or one from which it was derived.
 func RunFromContext(ctx context.Context) (*Run, bool) {
 	run, found := ctx.Value(runKey{}).(*Run)
 	return run, found
@@ -106,8 +108,8 @@ func RunFromContext(ctx context.Context) (*Run, bool) {
 
 type runKey struct{}
 
-// runContext is the context of a run. To ask it is to ask the lease itself: a process that stood still past it may wake in a
-// handler before anybody has told it.
+// runContext is the context of a run. A query of it checks the lease itself: a process that was frozen past its lease
+// may resume in a handler first.
 type runContext struct {
 	context.Context
 	run *Run
@@ -118,7 +120,7 @@ func (c *runContext) Err() error {
 	return c.Context.Err()
 }
 
-// Deadline is when the run will be told to stop. It has no timer: the worker cancels the context then, with its reason.
+// Deadline is when the run must stop. It has no timer: the worker cancels the context then, with its reason.
 func (c *runContext) Deadline() (time.Time, bool) {
 	if c.run.Deadline.IsZero() {
 		return c.Context.Deadline()
@@ -152,7 +154,7 @@ func (r *Run) look() {
 	}
 }
 
-// stopFor says whether it was the first to stop the run.
+// stopFor reports whether it was the first to stop the run.
 func (r *Run) stopFor(reason machine.StopReason) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -164,13 +166,13 @@ func (r *Run) stopFor(reason machine.StopReason) bool {
 	return true
 }
 
-// Leaving says whether the worker is leaving: a run that can end early and be taken up again later should.
+// Leaving reports whether the worker is leaving: a run that can end early and be continued later should.
 func (r *Run) Leaving() bool {
 	return r.outlet.leaving()
 }
 
-// SetOffset says how far the item has come, at most 64 KiB; it is handed to the item's next run. It is written down with the
-// outcome, and about once a second until then, so that a run that takes this one's place after a crash goes on from there. A job
+// SetOffset sets the item's offset, at most 64 KiB, for its next run. The coordinator stores it with the outcome, and
+// about once a second until then, so that a run that replaces this one after a crash continues from there. A job
 // without monitorExecution keeps none.
 func (r *Run) SetOffset(offset []byte) error {
 	if len(offset) > machine.MaxOffset {
@@ -184,7 +186,7 @@ func (r *Run) SetOffset(offset []byte) error {
 	return nil
 }
 
-// SetOutput leaves a result, of which 64 KiB are kept. The last one counts.
+// SetOutput sets the result, of which 64 KiB are kept. The last one is kept.
 func (r *Run) SetOutput(output string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -202,8 +204,8 @@ func (r *Run) Count(processed, failed int) {
 	r.counted.failed += uint64(failed)
 }
 
-// Progress tells people how far the run is, 0 to 100, with a message of which 1 KiB is kept. It is cheap: of many calls in a row
-// only the last is sent.
+// Progress reports progress to people, 0 to 100, with a message of which 1 KiB is kept. It is cheap: of many calls in a
+// row only the last is sent.
 func (r *Run) Progress(percent int, message string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -213,8 +215,8 @@ func (r *Run) Progress(percent int, message string) {
 	r.tellSoon()
 }
 
-// tellSoon is called with the mutex held. Also what is due at once has a goroutine of its own, so that nobody waits for the
-// driver with the mutex held.
+// tellSoon is called with the mutex held. Even messages that are due at once have a separate goroutine, so that none
+// waits for the driver with the mutex held.
 func (r *Run) tellSoon() {
 	if r.over || r.telling.timer != nil {
 		return
@@ -246,7 +248,7 @@ func (r *Run) counts() counts {
 	return r.counted
 }
 
-// left is what user code has left; no more is taken from it.
+// left is what user code has set; later calls have no effect.
 func (r *Run) left() machine.Ending {
 	r.mutex.Lock()
 	r.over = true

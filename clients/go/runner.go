@@ -17,8 +17,8 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// runner calls user code in goroutines of its own, and says when it began and ended. It decides nothing: which run starts or
-// stops is the machine's business.
+// runner calls user code in goroutines of its own, and reports when it began and ended. It decides nothing: the machine
+// decides which run starts or stops.
 type runner struct {
 	// base is below all contexts of runs.
 	base      context.Context
@@ -34,7 +34,7 @@ type runner struct {
 	runs  map[machine.Key]*Run
 }
 
-// ---- told by the driver
+// ---- called by the driver
 
 // StartRun implements driver.User.
 func (r *runner) StartRun(start machine.StartRun) {
@@ -153,7 +153,7 @@ func (r *runner) carryOut(run *Run) {
 	err = protected(func() error { return job.handler(run.ctx, run) })
 }
 
-// lastLook: since the machine looked, this goroutine may have had to wait. Right before user code it looks once more.
+// lastLook checks once more right before user code: this goroutine may have waited since the machine checked.
 func (r *runner) lastLook(job *job, run *Run) string {
 	switch {
 	case job == nil:
@@ -256,8 +256,8 @@ func endingOf(run *Run, err error) machine.Ending {
 	return ending
 }
 
-// describe is an error as text, with where it came from as far as it says so: a panic's stack, or that of a library whose
-// errors format theirs.
+// describe is an error as text, with its origin if it has one: a panic's stack, or that of a library whose errors
+// format theirs.
 func describe(err error) string {
 	text := err.Error()
 	var panicked *panicError

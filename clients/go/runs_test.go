@@ -289,7 +289,7 @@ func TestHooksAreToldAndWhatTheyPanicWithChangesNothing(t *testing.T) {
 
 func TestAHandlerThatKeepsTheProcessorBusyForLongerThanTheLeaseKeepsItsLease(t *testing.T) {
 	coordinator := scripted.Start(t)
-	// With one processor for all goroutines.
+	// One processor for all goroutines.
 	program := start(t, coordinator.Address(), "GOMAXPROCS=1")
 	session := greeted(t, coordinator, scripted.Lease(1500*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond))
 	session.Send(scripted.Trigger(7, 0, parameter("busy 4000;output done")))

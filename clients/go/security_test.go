@@ -28,7 +28,7 @@ type identity struct {
 	certificatePEM, keyPEM []byte
 }
 
-// issue makes one; without an issuer it vouches for itself, and for others.
+// issue makes one; without an issuer it is self-signed, and an authority.
 func issue(t *testing.T, name string, issuer *identity, names ...string) *identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

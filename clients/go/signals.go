@@ -11,7 +11,7 @@ import (
 // oneRequest: supervisors signal a process and its group, so signals this soon after the first one repeat it.
 const oneRequest = time.Second
 
-// signals make the worker leave in good order; a second one ends the process at once.
+// signals make the worker leave in order; a second one ends the process immediately.
 type signals struct {
 	leave func()
 	log   *slog.Logger

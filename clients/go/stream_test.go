@@ -65,7 +65,7 @@ func TestACredentialGoesOnlyToHostsThatWereGiven(t *testing.T) {
 		scripted.Until(t, address+" is passed over", func() bool { return strings.Contains(w.log.String(), said) })
 	}
 	session.End(codes.OK)
-	// There is no other to go to.
+	// There is no other coordinator.
 	next := coordinator.Accept()
 	next.Greet(scripted.Welcome("w1"), "hello")
 	if strings.Contains(w.log.String(), "s3cret") {
@@ -279,7 +279,7 @@ func TestASignalDrainsThenTheProcessEnds(t *testing.T) {
 			session.Send(scripted.Trigger(7, 0, parameter("sleep 500;output done")))
 			scripted.Expect(session, (*pb.SessionRequest).GetRunStarted)
 			program.signal(t, signals[0])
-			// As supervisors do: the process, and then its group.
+			// Like supervisors: the process, and then its group.
 			program.signal(t, signals[1])
 			scripted.Expect(session, (*pb.SessionRequest).GetDrainRequest)
 			session.Send(scripted.Draining())
@@ -303,7 +303,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	scripted.Expect(session, (*pb.SessionRequest).GetRunStarted)
 	program.signal(t, syscall.SIGTERM)
 	scripted.Expect(session, (*pb.SessionRequest).GetDrainRequest)
-	// One within a second of the first counts as the first: so they are repeated until one is later.
+	// A signal within a second of the first counts as the first, so repeat it until one is later.
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for ended := false; !ended; {

@@ -20,7 +20,7 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// TestMain lets nothing of the environment lead elsewhere: the tests' own servers are on loopback.
+// TestMain clears the environment: the tests' own servers are on loopback.
 func TestMain(m *testing.M) {
 	for _, name := range []string{"SERVER", "CREDENTIAL", "CA", "CERT", "KEY", "INSECURE_CREDENTIAL"} {
 		if err := os.Unsetenv("ROSTERD_" + name); err != nil {
@@ -48,7 +48,7 @@ func (t *text) String() string {
 	return t.buffer.String()
 }
 
-// working is a worker at work in this process.
+// working is a worker that runs in this process.
 type working struct {
 	*rosterd.Worker
 	t    *testing.T
@@ -111,7 +111,7 @@ func (w *working) ends() error {
 	}
 }
 
-// leave lets a worker at rest go.
+// leave makes an idle worker leave.
 func (w *working) leave(session *scripted.Session) {
 	w.t.Helper()
 	w.Stop()
@@ -123,7 +123,7 @@ func (w *working) leave(session *scripted.Session) {
 
 func nothing(context.Context, *rosterd.Run) error { return nil }
 
-// untilStopped waits until the run must stop, and says why.
+// untilStopped waits until the run must stop, and returns why.
 func untilStopped(ctx context.Context, _ *rosterd.Run) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -226,7 +226,7 @@ func (p *program) ends(t *testing.T) int {
 	}
 }
 
-// noneLeft waits until no goroutine of the worker is there any more.
+// noneLeft waits until all goroutines of the worker have ended.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)

@@ -32,13 +32,13 @@ type Worker struct {
 	byName  map[string]*job
 	defects []error
 	ran     bool
-	// early is what was asked of the worker before its driver was there.
+	// early are the requests from before the driver exists.
 	early      []machine.Event
 	driver     *driver.Driver
 	healthAddr net.Addr
 }
 
-// NewWorker makes a worker. Its error names everything that cannot be, and is an ErrInvalidOption.
+// NewWorker makes a worker. Its error names every invalid option, and is an ErrInvalidOption.
 func NewWorker(given ...Option) (*Worker, error) {
 	options, err := resolve(given, os.Getenv)
 	if err != nil {
@@ -47,8 +47,8 @@ func NewWorker(given ...Option) (*Worker, error) {
 	return &Worker{options: options, byName: make(map[string]*job)}, nil
 }
 
-// Job adds a job: the handler is called for every run of its items that is given to this worker. What is wrong with it, Run
-// says.
+// Job adds a job: the handler is called for every run of its items that is assigned to this worker. Run returns errors
+// of its configuration.
 func (w *Worker) Job(name string, handler Handler, given ...JobOption) {
 	added, err := newJob(name, handler, given)
 	w.mutex.Lock()
@@ -56,7 +56,7 @@ func (w *Worker) Job(name string, handler Handler, given ...JobOption) {
 	switch {
 	case err != nil:
 	case w.ran:
-		// Run has looked already.
+		// Run has already read the jobs.
 		w.options.logger.Error(invalid("job %q: jobs are added before the worker runs", name).Error(), "job", name)
 		return
 	case w.byName[name] != nil:
@@ -73,13 +73,13 @@ func (w *Worker) Job(name string, handler Handler, given ...JobOption) {
 	w.defects = append(w.defects, err)
 }
 
-// Run works until the worker has left: once ctx is done, on a signal, by Stop, or when a coordinator asks for it. Then runs have
-// the drain timeout, and every outcome is acknowledged before Run returns. The contexts of handlers have the values of ctx; they
-// are cancelled when their runs must stop.
+// Run runs until the worker has left: once ctx is done, on a signal, by Stop, or when a coordinator asks for it. Then
+// runs have the drain timeout, and every outcome is acknowledged before Run returns. The contexts of handlers have the
+// values of ctx; they are cancelled when their runs must stop.
 //
-// It returns nil after that, a *RefusedError if no job is left, a *RejectedError if every coordinator rejects the worker,
-// ErrLeaveTimedOut if nobody has answered the goodbye. It does not wait for handlers that ignore being told to stop. A worker
-// runs once.
+// It returns nil after that, a *RefusedError if no job is left, a *RejectedError if every coordinator rejects the
+// worker, ErrLeaveTimedOut if the goodbye was not acknowledged. It does not wait for handlers that do not stop. A
+// worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	lines := newLines(o.logger, o.hooks)
 	defer lines.close()
-	// What the worker was asked meanwhile goes first.
+	// Requests from the meantime come first.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	runner := &runner{
@@ -135,7 +135,7 @@ func (w *Worker) begin() error {
 	return nil
 }
 
-// engine makes the machine and its driver, and hands over what the worker was asked before.
+// engine makes the machine and its driver, and passes them earlier requests.
 func (w *Worker) engine(runner *runner) *driver.Driver {
 	registrations := make([]machine.Registration, 0, len(w.jobs))
 	for _, job := range w.jobs {
@@ -159,12 +159,12 @@ func (w *Worker) engine(runner *runner) *driver.Driver {
 	return engine
 }
 
-// Stop asks the worker to leave in good order; runs have the drain timeout. It does not wait.
+// Stop asks the worker to leave in order; runs have the drain timeout. It does not wait.
 func (w *Worker) Stop() {
 	w.ask(machine.Leave{Grace: -1})
 }
 
-// StopWithin asks the worker to leave in good order; runs have so long. It does not wait.
+// StopWithin asks the worker to leave; runs have this long. It does not wait.
 func (w *Worker) StopWithin(grace time.Duration) {
 	w.ask(machine.Leave{Grace: max(0, grace)})
 }
@@ -205,7 +205,7 @@ func (w *Worker) ready() bool {
 	return engine != nil && engine.Ready()
 }
 
-// ownAddress is the address of this machine that faces a coordinator, or its name where there is none.
+// ownAddress is the address of this machine that faces a coordinator, or its name if there is none.
 func ownAddress(ctx context.Context, server string) string {
 	dialer := net.Dialer{Timeout: addressPatience}
 	// A datagram socket sends nothing here: this only asks for a route.

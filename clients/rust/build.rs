@@ -1,10 +1,11 @@
-//! Compiles the worker protocol with a pure-Rust compiler, so nobody needs protoc.
-//! Maps become BTreeMaps: what this library sends is the same at every run.
+//! Compiles the worker protocol with a pure-Rust compiler, so nobody needs protoc. Maps become BTreeMaps: the frames
+//! are the same in every run.
 //!
-//! What only the project's repository can try is marked: the package has no vectors and no copy of the protocol to compare.
+//! A cfg marks what only the project's repository can test: the package has no vectors and no second copy of the
+//! protocol.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A copy of the project's, so that the package has all that it needs; a test holds it fresh.
+    // A copy of the project's, so that the package is complete; a test keeps it fresh.
     let proto = "proto";
     println!("cargo:rerun-if-changed={proto}");
     println!("cargo:rustc-check-cfg=cfg(in_repository)");

@@ -1,8 +1,8 @@
-"""The same worker before `rosterd conformance`: its handler does what the item's parameter says, and tells of it in lines.
+"""The same worker for `rosterd conformance`: its handler does what the item's parameter says, and logs it in lines.
 
     rosterd conformance --only … -- python examples/own-client/conformance.py FOLDER
 
-FOLDER is where the generated code is.
+FOLDER has the generated code.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A worker without a client: generated code alone, and the rules of the protocol that no worker may leave out.
+"""A worker without a client: only generated code, and the mandatory rules of the protocol.
 
     pip install grpcio-tools
     python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. rosterd/v1/types.proto rosterd/v1/worker.proto
@@ -21,13 +21,13 @@ def seconds(duration):
 
 
 class Worker:
-    """One thread decides; the others read the stream and run handlers, and put what happens into `events`."""
+    """One thread decides; the others read the stream and run handlers, and put events into `events`."""
 
     def __init__(self, handlers, slots=4):
-        self.handlers, self.slots = handlers, slots  # a handler is given the Trigger, and a function to ask: must I stop?
+        self.handlers, self.slots = handlers, slots  # a handler gets the Trigger, and a function: must it stop?
         self.servers = os.environ.get("ROSTERD_SERVER", "localhost:7700").split(",")
         self.events = queue.SimpleQueue()
-        self.running = {}  # every run in user code, and what to report of it because it was told to stop
+        self.running = {}  # every run in user code, and its outcome if it was told to stop
         self.reports = {}  # every report that is not acknowledged
         self.highest = {}  # the highest token of each item
         self.worker_id = self.resume_key = ""
@@ -45,7 +45,7 @@ class Worker:
             time.sleep(0 if self.left else pause)
 
     def talk(self, server):
-        """One stream, from Hello until it is lost."""
+        """One stream, from Hello to its loss."""
         self.stream, self.out, self.beats, self.acknowledged = self.stream + 1, queue.SimpleQueue(), [], 0
         credential = os.environ.get("ROSTERD_CREDENTIAL")
         with grpc.insecure_channel(server) as channel:
@@ -72,16 +72,16 @@ class Worker:
                     continue
                 if stream == self.stream and (what == "lost" or (what != "heartbeat_ack" and not self.is_well())):
                     break
-                if stream in (None, self.stream):  # what comes of a stream that was left counts for nothing
+                if stream in (None, self.stream):  # ignore frames of an abandoned stream
                     self.heard = time.monotonic() if stream else self.heard
                     if self.live or stream is None or what == "welcome":
-                        getattr(self, f"on_{what}", lambda _: None)(value)  # what is not known is ignored
+                        getattr(self, f"on_{what}", lambda _: None)(value)  # ignore unknown frames
                     self.settle()
             self.live = self.drained = self.goodbye = False
             self.out.put(None)
 
     def is_well(self):
-        """The stream is not silent, and renews the lease. A process that stood still looks before it reads its socket."""
+        """The stream is not silent, and renews the lease. A frozen process checks before it reads its socket."""
         end = max(self.lease_until, self.renewed + self.patience) if self.live else float("inf")
         return time.monotonic() < min(self.heard + self.patience, end)
 
@@ -100,12 +100,12 @@ class Worker:
     def in_flight(self):
         return [types.RunRef(job=job, item=item, token=token) for job, item, token in {**self.running, **self.reports}]
 
-    # ---- what comes
+    # ---- frames from the coordinator
 
     def on_welcome(self, welcome):
         if self.live:
             return
-        if self.worker_id not in ("", welcome.worker_id):  # it was marked dead: nothing of what it has is believed
+        if self.worker_id not in ("", welcome.worker_id):  # it was marked dead: its reports are refused
             self.reports, self.running = {}, dict.fromkeys(self.running, "NOBODY")
             self.shortest = float("inf")
         self.worker_id, self.resume_key, self.live = welcome.worker_id, welcome.resume_key, True
@@ -119,7 +119,7 @@ class Worker:
         if self.leaving:
             self.say(drain_request=wire.DrainRequest())
 
-    def on_registered(self, registered):  # a job may ask for a shorter lease: it counts for the whole worker
+    def on_registered(self, registered):  # a job may have a shorter lease: it applies to the whole worker
         self.shortest = min(self.shortest, seconds(registered.lease) or self.shortest)
         self.lease = self.shortest
         self.interval = min(self.interval, seconds(registered.heartbeat_interval) or self.interval, self.lease / 3)
@@ -133,7 +133,7 @@ class Worker:
     def on_trigger(self, trigger):
         key = job, item, token = trigger.run.job, trigger.run.item, trigger.run.token
         if key in self.running or key in self.reports:
-            return  # in flight, as every heartbeat says
+            return  # in flight, as every heartbeat shows
         older = [other for other in self.running if other[:2] == key[:2]]
         if newest := token > self.highest.get(key[:2], -1):
             self.highest[key[:2]] = token
@@ -174,7 +174,7 @@ class Worker:
     # ---- runs
 
     def perform(self, key, trigger):
-        def must_stop():  # also where nobody was there to say so: the lease is over when the clock says it
+        def must_stop():  # also without a message: the clock ends the lease
             return bool(self.running.get(key)) or time.monotonic() >= self.lease_until
 
         outcome = "SUCCEEDED"

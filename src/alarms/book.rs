@@ -1,15 +1,15 @@
-//! The book of alarms: which are raised, which are over, and who was told what. Pure: facts and `now` come in, letters go out.
+//! The book of alarms: which are raised, which are over, and what each receiver was sent. Pure: facts and `now` come in, letters go out.
 //!
-//! | it holds | it was told | then |
+//! | it holds | the receiver was notified | then |
 //! | --- | --- | --- |
-//! | yes | no | it is told, unless it is silenced |
-//! | yes | yes | nothing, or again after `repeat` |
-//! | no | yes | that it is over is told, silenced or not |
-//! | no | no | nothing: who never heard of it need not hear that it is over |
+//! | yes | no | it is sent, unless it is silenced |
+//! | yes | yes | nothing, or it is sent again after `repeat` |
+//! | no | yes | its end is sent, silenced or not |
+//! | no | no | nothing: a receiver that was not notified needs no end |
 //!
-//! Of a job only one coordinator speaks. Whoever raised an alarm follows it to its end, also when another has come to speak for
-//! the job: if it is over by then, its raiser says so; if it goes on, the other raises it under the same key, and it is dropped here
-//! without a word.
+//! One coordinator speaks for a job. The coordinator that raised an alarm follows it to its end, even after another one has come to
+//! speak for the job: if the alarm is over by then, the first one sends the end; if it goes on, the other one raises it under the
+//! same key, and the first one drops it silently.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,26 +38,27 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// An alarm, and who was told.
+/// An alarm, and the receivers that were notified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// It.
     pub alarm: Alarm,
-    /// Receivers that were told.
-    told: BTreeMap<String, Told>,
+    /// Receivers that were notified.
+    #[serde(rename = "told")]
+    notified: BTreeMap<String, Notified>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Told {
+struct Notified {
     at: Time,
     /// That it is over.
     over: bool,
 }
 
 impl Held {
-    /// The receivers that know of it.
-    pub fn told(&self) -> impl Iterator<Item = &str> {
-        self.told.iter().filter(|(_, told)| !told.over).map(|(name, _)| name.as_str())
+    /// The receivers that were notified of it, and not yet of its end.
+    pub fn notified(&self) -> impl Iterator<Item = &str> {
+        self.notified.iter().filter(|(_, last)| !last.over).map(|(name, _)| name.as_str())
     }
 }
 
@@ -98,14 +99,14 @@ pub struct Book {
     full: bool,
 }
 
-/// What a job says of errors itself.
+/// A job's own error handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Own {
-    said: (String, BTreeMap<String, String>),
+    handler: (String, BTreeMap<String, String>),
     receiver: Result<Arc<Receiver>, String>,
 }
 
-/// What a receiver is to be told now.
+/// What to send to a receiver now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
     /// This.
@@ -150,7 +151,7 @@ impl Book {
             let condition = of_job(rule, job, &memory, now);
             // Only who saw a run begin knows that it began late.
             let speaks = job.speaks || rule.kind == Kind::Late;
-            self.judge(&key, rule, Some(&job.name), condition, speaks, now);
+            self.evaluate(&key, rule, Some(&job.name), condition, speaks, now);
             known.insert(key);
         }
         if !memory.is_empty() && !rules.is_empty() {
@@ -160,7 +161,7 @@ impl Book {
         let is_its = |held: &Held| held.alarm.job_name.as_ref() == Some(&job.name);
         let gone = self.kept.alarms.iter().filter(|(key, held)| is_its(held) && !known.contains(*key));
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.over(key, now));
+        gone.iter().for_each(|key| self.resolve(key, now));
         self.tidy(now);
     }
 
@@ -170,7 +171,7 @@ impl Book {
         let is_gone = |held: &Held| held.alarm.job_name.as_ref().is_some_and(|job| !jobs.contains(job));
         let gone: Vec<String> =
             alarms.filter(|(_, held)| is_gone(held)).map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.over(key, now));
+        gone.iter().for_each(|key| self.resolve(key, now));
         self.kept.memories.retain(|job, _| jobs.contains(job));
         self.own.retain(|job, _| jobs.contains(job));
         self.kept.silences.retain(|_, silence| now < silence.until);
@@ -184,13 +185,13 @@ impl Book {
         let mut known = BTreeSet::new();
         for rule in &rules {
             let key = format!("{}@{}", rule.name, coordinator.name);
-            self.judge(&key, rule, None, of_coordinator(rule, coordinator, now), true, now);
+            self.evaluate(&key, rule, None, of_coordinator(rule, coordinator, now), true, now);
             known.insert(key);
         }
         let gone = self.kept.alarms.iter().filter(|(_, held)| held.alarm.job_name.is_none());
         let gone: Vec<String> =
             gone.filter(|(key, _)| !known.contains(*key)).map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.over(key, now));
+        gone.iter().for_each(|key| self.resolve(key, now));
         self.tidy(now);
     }
 
@@ -205,17 +206,17 @@ impl Book {
     }
 
     fn learn(&mut self, job: &Job) {
-        let Some(said) = &job.handler else {
+        let Some(configured) = &job.handler else {
             self.own.remove(&job.name);
             return;
         };
-        if self.own.get(&job.name).is_some_and(|own| own.said == *said) {
+        if self.own.get(&job.name).is_some_and(|own| own.handler == *configured) {
             return;
         }
-        let receiver = handler::receiver(&job.name, &said.0, &said.1, &self.settings.job_hosts);
+        let receiver = handler::receiver(&job.name, &configured.0, &configured.1, &self.settings.job_hosts);
         match receiver {
             Some(receiver) => {
-                let own = Own { said: said.clone(), receiver: receiver.map(Arc::new) };
+                let own = Own { handler: configured.clone(), receiver: receiver.map(Arc::new) };
                 self.own.insert(job.name.clone(), own);
             }
             None => drop(self.own.remove(&job.name)),
@@ -237,7 +238,7 @@ impl Book {
         rules
     }
 
-    fn judge(
+    fn evaluate(
         &mut self,
         key: &str,
         rule: &Rule,
@@ -248,7 +249,7 @@ impl Book {
     ) {
         let Some(condition) = condition else {
             self.pending.remove(key);
-            return self.over(key, now);
+            return self.resolve(key, now);
         };
         if let Some(held) = self.kept.alarms.get_mut(key)
             && held.alarm.resolved_at.is_none()
@@ -293,13 +294,13 @@ impl Book {
             receivers: rule.receivers.clone(),
         };
         tracing::warn!(alarm = %alarm.alarm, key, "alarm raised: {}", alarm.text);
-        // Who was not told yet that it was over need not be told anything; who was is told anew.
-        let mut told = self.kept.alarms.remove(key).map(|held| held.told).unwrap_or_default();
-        told.retain(|_, told| !told.over);
-        self.kept.alarms.insert(key.to_owned(), Held { alarm, told });
+        // A receiver that was not yet sent its end needs nothing; one that was is notified again.
+        let mut notified = self.kept.alarms.remove(key).map(|held| held.notified).unwrap_or_default();
+        notified.retain(|_, last| !last.over);
+        self.kept.alarms.insert(key.to_owned(), Held { alarm, notified });
     }
 
-    fn over(&mut self, key: &str, now: Time) {
+    fn resolve(&mut self, key: &str, now: Time) {
         let Some(held) = self.kept.alarms.get_mut(key).filter(|held| held.alarm.resolved_at.is_none()) else {
             return;
         };
@@ -313,7 +314,7 @@ impl Book {
     fn tidy(&mut self, now: Time) {
         self.kept.alarms.retain(|_, held| match held.alarm.resolved_at {
             None => true,
-            Some(at) => now.since(at) < GIVE_UP && held.told.values().any(|told| !told.over),
+            Some(at) => now.since(at) < GIVE_UP && held.notified.values().any(|last| !last.over),
         });
         self.full &= self.kept.alarms.len() >= MOST_ALARMS;
     }
@@ -336,7 +337,7 @@ impl Book {
         self.own.iter().filter_map(refused).collect()
     }
 
-    /// What a receiver is to be told. Nothing is, until [`Book::told`] or [`Book::failed`] says what became of it.
+    /// What to send to a receiver. It stays the same until [`Book::delivered`] or [`Book::failed`] records the outcome.
     pub fn due(&self, receiver: &Receiver, now: Time) -> Due {
         if let Some(at) =
             self.posts.get(&receiver.name).and_then(|post| post.not_before).filter(|at| now < *at)
@@ -386,36 +387,36 @@ impl Book {
         }
     }
 
-    /// Since when a receiver is to be told of an alarm what it does not know.
+    /// Since when an alarm has news that a receiver has not been sent.
     fn wants(&self, held: &Held, receiver: &str, now: Time) -> Option<Time> {
-        let told = held.told.get(receiver);
-        match (held.alarm.resolved_at, told) {
-            (Some(over), Some(told)) => (!told.over).then_some(over),
+        let last = held.notified.get(receiver);
+        match (held.alarm.resolved_at, last) {
+            (Some(resolved), Some(last)) => (!last.over).then_some(resolved),
             (Some(_), None) => None,
             (None, _) if self.is_silenced(&held.alarm, now) => None,
             (None, None) => Some(held.alarm.raised_at),
-            (None, Some(told)) => self.settings.repeat.map(|repeat| told.at.plus(repeat)),
+            (None, Some(last)) => self.settings.repeat.map(|repeat| last.at.plus(repeat)),
         }
     }
 
-    /// Whether somebody asked that it is not told.
+    /// Whether a silence covers it.
     pub fn is_silenced(&self, alarm: &Alarm, now: Time) -> bool {
         self.kept.silences.values().any(|silence| silence.covers(alarm, now))
     }
 
-    /// A letter has come.
-    pub fn told(&mut self, receiver: &str, letter: &Letter, now: Time) {
+    /// A receiver has accepted a letter.
+    pub fn delivered(&mut self, receiver: &str, letter: &Letter, now: Time) {
         self.posts.remove(receiver);
         for alarm in letter.alarms() {
             if let Some(held) = self.kept.alarms.get_mut(&alarm.key) {
-                let told = Told { at: now, over: alarm.resolved_at.is_some() };
-                held.told.insert(receiver.to_owned(), told);
+                let notified = Notified { at: now, over: alarm.resolved_at.is_some() };
+                held.notified.insert(receiver.to_owned(), notified);
             }
         }
         self.tidy(now);
     }
 
-    /// A letter has not come: it, or what then holds, is tried again after a pause.
+    /// A letter could not be delivered: it, or what holds by then, is tried again after a pause.
     pub fn failed(&mut self, receiver: &str, error: &str, now: Time) {
         let post = self.posts.entry(receiver.to_owned()).or_default();
         let pause = FIRST_PAUSE.saturating_mul(1 << post.failures.min(16)).min(LONGEST_PAUSE);
@@ -439,7 +440,7 @@ impl Book {
         room
     }
 
-    /// Takes a silence away; `None`: there is none.
+    /// Removes a silence; `None`: it does not exist.
     pub fn unsilence(&mut self, id: &str) -> Option<Silence> {
         self.kept.silences.remove(id)
     }

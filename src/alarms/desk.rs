@@ -20,7 +20,7 @@ use super::letter::{Alarm, Letter};
 use super::send::Sender;
 use super::settings::{Form, Receiver, Settings};
 use super::silence::Silence;
-use super::state::{self, State};
+use super::state::{self, AlarmState};
 
 /// Deliveries that are remembered, to be shown.
 const REMEMBERED: usize = 200;
@@ -41,7 +41,7 @@ pub trait Watched: Send + Sync + 'static {
     fn coordinator(&self) -> Coordinator;
     /// All jobs, each with whether this coordinator speaks for it; an error: the store cannot be read now.
     fn jobs(&self) -> BoxFuture<'_, Result<BTreeMap<JobName, bool>, String>>;
-    /// A job as it is; `None`: there is none, or it is no job of ours.
+    /// A job as it is; `None`: it does not exist, or it is not ours.
     fn job<'a>(&'a self, job: &'a JobName, speaks: bool) -> BoxFuture<'a, Result<Option<Job>, String>>;
 }
 
@@ -84,10 +84,10 @@ pub struct ReceiverView {
 pub struct AlarmView {
     #[allow(missing_docs)]
     pub alarm: Alarm,
-    /// Somebody asked that it is not told.
+    /// Whether a silence covers it.
     pub silenced: bool,
-    /// Receivers that were told.
-    pub told: Vec<String>,
+    /// Receivers that were notified.
+    pub notified: Vec<String>,
 }
 
 /// All of it.
@@ -109,11 +109,11 @@ pub struct View {
 
 /// What belongs into the audit.
 #[derive(Debug, Clone, Copy)]
-pub enum Report<'a> {
+pub enum DeliveryReport<'a> {
     /// A message was sent, or could not be.
     Delivery(&'a Delivery),
-    /// Somebody asked for something: a silence, a test.
-    Asked {
+    /// A request: a silence, a test.
+    Requested {
         /// The job that it is about, if it is about one.
         job: Option<&'a JobName>,
         /// For people.
@@ -123,10 +123,10 @@ pub enum Report<'a> {
     },
 }
 
-/// Where that is told: the audit, the metrics.
-pub type Told = Box<dyn Fn(Report<'_>) + Send + Sync>;
+/// Where reports go: the audit, the metrics.
+pub type ReportSink = Box<dyn Fn(DeliveryReport<'_>) + Send + Sync>;
 
-/// Where the numbers of alarms that hold are told, by kind.
+/// Where the numbers of active alarms go, by kind.
 pub type Counted = Box<dyn Fn(Kind, usize) + Send + Sync>;
 
 /// The desk.
@@ -138,15 +138,15 @@ pub struct Desk {
     hinted: Notify,
     /// Jobs of which nobody wants to know anything: they are passed over until they change, or for some time.
     plain: Mutex<(u32, BTreeSet<JobName>)>,
-    /// Grows whenever somebody may have to be told something.
+    /// Grows whenever a receiver may have to be notified.
     changed: watch::Sender<u64>,
     sender: Sender,
     clock: SharedClock,
-    state: Option<Mutex<State>>,
+    state: Option<Mutex<AlarmState>>,
     /// One writes the state at a time.
     writing: tokio::sync::Mutex<()>,
     letters: AtomicU64,
-    told: Told,
+    reports: ReportSink,
     counted: Counted,
 }
 
@@ -173,7 +173,7 @@ pub struct Parts {
     #[allow(missing_docs)]
     pub clock: SharedClock,
     #[allow(missing_docs)]
-    pub told: Told,
+    pub reports: ReportSink,
     #[allow(missing_docs)]
     pub counted: Counted,
 }
@@ -187,7 +187,7 @@ impl Desk {
             coordinator: String::new(),
             sender: Sender::trusting_nobody()?,
             clock,
-            told: Box::new(|_| {}),
+            reports: Box::new(|_| {}),
             counted: Box::new(|_, _| {}),
         };
         Ok(Self::open(parts, None))
@@ -195,11 +195,11 @@ impl Desk {
 
     /// A desk that goes on where the one before stopped that had the same data directory.
     pub fn open(parts: Parts, data_dir: Option<&Path>) -> Arc<Self> {
-        let (state, kept) = match data_dir.map(State::open) {
+        let (state, kept) = match data_dir.map(AlarmState::open) {
             Some((state, kept)) => (Some(Mutex::new(state)), kept),
             None => (None, Kept::default()),
         };
-        let Parts { settings, namespace, coordinator, sender, clock, told, counted } = parts;
+        let Parts { settings, namespace, coordinator, sender, clock, reports, counted } = parts;
         Arc::new(Self {
             book: Mutex::new(Book::open(settings, namespace, coordinator, kept)),
             deliveries: Mutex::default(),
@@ -212,12 +212,12 @@ impl Desk {
             state,
             writing: tokio::sync::Mutex::default(),
             letters: AtomicU64::new(0),
-            told,
+            reports,
             counted,
         })
     }
 
-    /// Looks at everything again and again. Never ends; may be dropped wherever it waits, and begun anew.
+    /// Checks everything again and again. Never ends; may be dropped at any await, and started again.
     pub async fn look(self: Arc<Self>, watched: Arc<dyn Watched>) {
         let interval = held(&self.book).settings().interval;
         loop {
@@ -359,7 +359,7 @@ impl Desk {
         }
     }
 
-    /// The receivers that are configured: each is told by a task of its own.
+    /// The configured receivers: each has a task of its own that sends.
     pub fn receivers(&self) -> Vec<Receiver> {
         held(&self.book).settings().receivers.clone()
     }
@@ -410,7 +410,7 @@ impl Desk {
             let sent = self.sender.send(receiver, &letter, &self.id(now), now).await;
             let now = self.clock.wall();
             match &sent {
-                Ok(()) => held(&self.book).told(&receiver.name, &letter, now),
+                Ok(()) => held(&self.book).delivered(&receiver.name, &letter, now),
                 Err(why) => held(&self.book).failed(&receiver.name, why, now),
             }
             self.note(delivery(receiver, &letter, attempt, sent.err(), now));
@@ -424,13 +424,13 @@ impl Desk {
 
     fn note(&self, delivery: Delivery) {
         match &delivery.error {
-            None => tracing::info!(receiver = delivery.receiver, "told: {}", delivery.title),
+            None => tracing::info!(receiver = delivery.receiver, "alarm sent: {}", delivery.title),
             Some(why) => {
                 let (receiver, attempt) = (&delivery.receiver, delivery.attempt);
-                tracing::warn!(receiver, attempt, "not told: {}: {why}", delivery.title);
+                tracing::warn!(receiver, attempt, "alarm not sent: {}: {why}", delivery.title);
             }
         }
-        (self.told)(Report::Delivery(&delivery));
+        (self.reports)(DeliveryReport::Delivery(&delivery));
         let mut deliveries = held(&self.deliveries);
         deliveries.push_front(delivery);
         deliveries.truncate(REMEMBERED);
@@ -442,7 +442,7 @@ impl Desk {
         let active = book.active().map(|of| AlarmView {
             alarm: of.alarm.clone(),
             silenced: book.is_silenced(&of.alarm, now),
-            told: of.told().map(str::to_owned).collect(),
+            notified: of.notified().map(str::to_owned).collect(),
         });
         let receivers = book.receivers().into_iter().map(|receiver| ReceiverView {
             post: book.post(&receiver.name),
@@ -471,16 +471,16 @@ impl Desk {
         held(&self.book).silences(self.clock.wall()).into_iter().find(|silence| silence.id == id)
     }
 
-    /// Takes a silence away; false: there is none.
+    /// Removes a silence; false: it does not exist.
     pub async fn unsilence(&self, id: &str) -> bool {
         let taken = held(&self.book).unsilence(id).is_some();
         self.looked().await;
         taken
     }
 
-    /// Notes that somebody asked for something.
-    pub fn asked(&self, job: Option<&JobName>, what: &str, by: Option<&str>) {
-        (self.told)(Report::Asked { job, what, by });
+    /// Records a request in the audit: a silence, a test.
+    pub fn record_request(&self, job: Option<&JobName>, what: &str, by: Option<&str>) {
+        (self.reports)(DeliveryReport::Requested { job, what, by });
     }
 
     /// Sends a test to each configured receiver, or to one of all; what became of it. `None`: there is no such receiver.

@@ -11,7 +11,7 @@ use super::settings::{Form, Mail, Receiver, Security, Text};
 /// The name of the rule that such a job has.
 pub const RULE: &str = "jobErrorHandlerType";
 
-/// The receiver that a job names; `None`: the type is none that tells anybody. The text says why it cannot be used.
+/// The receiver that a job names; `None`: the type notifies nobody. The text says why the receiver cannot be used.
 pub fn receiver(
     job: &JobName,
     kind: &str,

@@ -1,4 +1,4 @@
-//! What is told: alarms that were raised and resolved, in one message.
+//! The content of one message: alarms that were raised and resolved.
 
 use rosterd_domain::id::JobName;
 use rosterd_domain::time::Time;
@@ -42,7 +42,7 @@ pub struct Letter {
     pub test: bool,
     #[allow(missing_docs)]
     pub namespace: String,
-    /// Who tells.
+    /// The coordinator that sends.
     pub coordinator: String,
     /// Where people look further.
     pub link: Option<String>,
@@ -62,7 +62,7 @@ impl Letter {
         self.raised.iter().chain(&self.resolved)
     }
 
-    /// The worst of what holds; of what is over nothing is bad any more.
+    /// The worst severity among the alarms that hold; alarms that are over do not count.
     pub fn severity(&self) -> Severity {
         self.raised.iter().map(|alarm| alarm.severity).max().unwrap_or(Severity::Info)
     }

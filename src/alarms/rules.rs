@@ -58,7 +58,7 @@ struct Steps {
 
 impl Steps {
     fn see(&mut self, total: u64, now: Time) {
-        // What was before the first look is nobody's news. A job that was made anew counts from the beginning.
+        // Events before the first check raise nothing. A job that was created again counts from the beginning.
         let grown = total.saturating_sub(self.seen.unwrap_or(total));
         self.seen = Some(total);
         if grown > 0 {

@@ -1,4 +1,4 @@
-//! Sends a letter to a receiver, once. Reads the secrets that it takes, each time anew, so that a file that was replaced holds at
+//! Sends a letter to a receiver, once. Reads the secrets again each time, so that a file that was replaced takes effect at
 //! once.
 
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Sender {
         };
         let request: Request<Bytes> = ready.request(letter, now)?;
         let answer = self.http.send(request).await.map_err(|error| error.to_string())?;
-        ready.judge(answer.status(), answer.body())
+        ready.check_answer(answer.status(), answer.body())
     }
 
     async fn mail(&self, mail: &Mail, letter: &Letter, id: &str, now: Time) -> Result<(), String> {
@@ -113,12 +113,12 @@ async fn read(text: &Text) -> Result<String, String> {
 }
 
 async fn file(path: &Path) -> Result<String, String> {
-    let told = |why: String| format!("{} cannot be read: {why}", path.display());
-    let there = tokio::fs::metadata(path).await.map_err(|error| told(error.to_string()))?;
+    let unreadable = |why: String| format!("{} cannot be read: {why}", path.display());
+    let there = tokio::fs::metadata(path).await.map_err(|error| unreadable(error.to_string()))?;
     if !there.is_file() || there.len() > LONGEST {
-        return Err(told(format!("it is not a file of at most {LONGEST} bytes")));
+        return Err(unreadable(format!("it is not a file of at most {LONGEST} bytes")));
     }
-    let text = tokio::fs::read_to_string(path).await.map_err(|error| told(error.to_string()))?;
+    let text = tokio::fs::read_to_string(path).await.map_err(|error| unreadable(error.to_string()))?;
     let text = text.trim();
-    if text.is_empty() { Err(told("it is empty".to_owned())) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(unreadable("it is empty".to_owned())) } else { Ok(text.to_owned()) }
 }

@@ -1,4 +1,4 @@
-//! What is configured: which alarms there are, and who is told. Read by `config`, which also says what is wrong with it. Secrets
+//! The configuration: which alarms there are, and who receives them. Read by `config`, which also says what is wrong with it. Secrets
 //! are in files, so none of this is one.
 
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use super::kind::{Kind, Severity};
 pub struct Settings {
     /// How often each job is looked at.
     pub interval: Duration,
-    /// How long a change waits for others, to be told with them.
+    /// How long a change waits for others, to be sent with them.
     pub group: Duration,
-    /// After how long an alarm that goes on is told again; none: never.
+    /// After how long an alarm that goes on is sent again; none: never.
     pub repeat: Option<Duration>,
     /// Where people look further; links in messages begin with it.
     pub link: Option<String>,
@@ -30,7 +30,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Nobody is told anything, but for jobs that name DingTalk or WeCom themselves.
+    /// Nobody is notified, except for jobs that name DingTalk or WeCom themselves.
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(10),
@@ -45,7 +45,7 @@ impl Default for Settings {
     }
 }
 
-/// When an alarm is raised, and who is told.
+/// When an alarm is raised, and who receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// Unique, and part of its alarms' keys.
@@ -105,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// Somebody who is told.
+/// A receiver of alarms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiver {
     /// Unique.
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// How somebody is told.
+/// How a receiver is notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// JSON of our own, by POST; signed where there is a secret.

@@ -1,5 +1,5 @@
-//! What outlives the process, in a file: alarms that are raised and who was told of them, silences, and what is remembered of jobs.
-//! It is written after each look and each delivery that changed something. A process that is killed in between tells again what it told
+//! What outlives the process, in a file: active alarms and the receivers that were notified, silences, and what is remembered of jobs.
+//! It is written after each look and each delivery that changed something. A process that is killed in between sends again what it sent
 //! within that moment; keys are the same.
 
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ pub(crate) const FILE: &str = "alarms.json";
 
 /// Where it is, and what stands there.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct AlarmState {
     path: PathBuf,
     written: String,
 }
 
-impl State {
-    /// Reads it; one that cannot be read is told, and begun anew.
+impl AlarmState {
+    /// Reads it; if it cannot be read, logs that and starts with an empty one.
     pub(crate) fn open(data_dir: &Path) -> (Self, Kept) {
         let path = data_dir.join(FILE);
         let written = match std::fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! Alarms as people ask for them, whichever way: rights within the jobs, bounds, the audit. Called by `rest` and `grpc`.
+//! Alarm requests, independent of the protocol: rights within the jobs, limits, the audit. Called by `rest` and `grpc`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_session::code::{Code, Refusal};
 
 use crate::access::Principal;
-use crate::audit::Asked;
+use crate::audit::AuditLine;
 use crate::history::History;
 
 /// Longest silence.
@@ -21,53 +21,53 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 const COMMENT: usize = 1024;
 const ID: usize = 64;
 
-/// What is needed for it.
+/// The dependencies.
 pub struct Alarms {
-    /// What is wrong, and who is told.
+    /// The alarms and their receivers.
     pub desk: Arc<Desk>,
-    /// Where the audit is kept.
+    /// The history, which has the audit.
     pub history: Arc<dyn History>,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
 }
 
-/// A silence as it is asked for.
+/// A silence as requested.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// Of this kind; none: of all.
+pub struct SilenceRequest {
+    /// Alarms of this kind; `None`: of all.
     pub alarm: Option<String>,
-    /// Of this job, or of those that begin so where it ends with `*`.
+    /// Of this job, or of those with this prefix if it ends with `*`.
     pub job: Option<String>,
-    /// Until then.
+    /// Until this time.
     pub until: Option<Time>,
-    /// Or for so long.
+    /// Or for this long.
     pub duration: Option<Duration>,
     /// Why.
     pub comment: String,
 }
 
 impl Alarms {
-    /// What there is.
+    /// The current alarms.
     pub fn view(&self) -> View {
         self.desk.view()
     }
 
-    /// Makes a silence, or another of one. Answered once it holds, also after a restart.
+    /// Creates or replaces a silence. Answered once it is in force durably.
     pub async fn silence(
         &self,
         who: Option<&Principal>,
         id: String,
-        wanted: Wanted,
+        request: SilenceRequest,
     ) -> Result<Silence, Refusal> {
-        let made = self.try_silence(who, id, wanted).await;
+        let made = self.try_silence(who, id, request).await;
         let text = |silence: &Silence| {
             let of = silence.alarm.map_or("every kind", Kind::as_str);
             let job = silence.job.as_deref().unwrap_or("every job");
             format!("silence {} of {of} of {job} until {}: {}", silence.id, silence.until, silence.comment)
         };
-        let told = made.as_ref().map(text);
+        let outcome = made.as_ref().map(text);
         let job = made.as_ref().ok().and_then(|silence| JobName::new(silence.job.as_deref()?).ok());
-        self.audit(who, "silence", job.as_ref(), told).await;
+        self.audit(who, "silence", job.as_ref(), outcome).await;
         made
     }
 
@@ -75,11 +75,11 @@ impl Alarms {
         &self,
         who: Option<&Principal>,
         id: String,
-        wanted: Wanted,
+        request: SilenceRequest,
     ) -> Result<Silence, Refusal> {
-        let silence = self.make(who, id, wanted)?;
+        let silence = self.make(who, id, request)?;
         may(who, silence.job.as_deref())?;
-        // What it takes the place of is another's, perhaps.
+        // It may replace somebody else's.
         if let Some(before) = self.desk.silence_named(&silence.id) {
             may(who, before.job.as_deref())?;
         }
@@ -90,7 +90,7 @@ impl Alarms {
         Err(Refusal::new(Code::Overloaded, what))
     }
 
-    fn make(&self, who: Option<&Principal>, id: String, wanted: Wanted) -> Result<Silence, Refusal> {
+    fn make(&self, who: Option<&Principal>, id: String, request: SilenceRequest) -> Result<Silence, Refusal> {
         let invalid =
             |field: &str, what: String| Refusal::new(Code::RequestInvalid, format!("{field}: {what}"));
         let good = |id: &str| id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
@@ -98,13 +98,13 @@ impl Alarms {
             let what = format!("{:?} is not a name: use 1 to {ID} ASCII letters, digits or . _ -", cut(&id));
             return Err(invalid("id", what));
         }
-        let alarm = wanted.alarm.map(|name| {
+        let alarm = request.alarm.map(|name| {
             let known = || Kind::ALL.map(Kind::as_str).join(", ");
             Kind::named(&name)
                 .ok_or_else(|| invalid("alarm", format!("{:?} is not one of {}", cut(&name), known())))
         });
         let now = self.clock.wall();
-        let until = match (wanted.until, wanted.duration) {
+        let until = match (request.until, request.duration) {
             (Some(until), None) => until,
             (None, Some(duration)) => now.plus(duration),
             _ => return Err(invalid("until", "give it, or a duration, and not both".to_owned())),
@@ -112,7 +112,7 @@ impl Alarms {
         if until <= now || until.since(now) > LONGEST {
             return Err(invalid("until", format!("{until} has passed, or is more than a year away")));
         }
-        let job = match wanted.job {
+        let job = match request.job {
             Some(job) if job.is_empty() => None,
             Some(job) => {
                 let bare = job.strip_suffix('*').unwrap_or(&job);
@@ -124,7 +124,7 @@ impl Alarms {
             }
             None => None,
         };
-        let mut comment = wanted.comment;
+        let mut comment = request.comment;
         if comment.len() > COMMENT || comment.chars().any(char::is_control) {
             comment = comment.chars().filter(|c| !c.is_control()).take(COMMENT / 4).collect();
         }
@@ -132,7 +132,7 @@ impl Alarms {
         Ok(Silence { id, alarm: alarm.transpose()?, job, until, comment, by })
     }
 
-    /// Takes a silence away.
+    /// Removes a silence.
     pub async fn unsilence(&self, who: Option<&Principal>, id: &str) -> Result<(), Refusal> {
         let known = self.desk.silence_named(id);
         let job = known.as_ref().and_then(|silence| JobName::new(silence.job.as_deref()?).ok());
@@ -146,12 +146,12 @@ impl Alarms {
         if done.is_ok() {
             self.desk.unsilence(id).await;
         }
-        let told = done.as_ref().map(|()| format!("silence {id} taken away"));
-        self.audit(who, "unsilence", job.as_ref(), told).await;
+        let outcome = done.as_ref().map(|()| format!("silence {id} taken away"));
+        self.audit(who, "unsilence", job.as_ref(), outcome).await;
         done
     }
 
-    /// Tries receivers: all that are configured, or one. Each is in the audit by itself.
+    /// Sends a test message to one receiver, or to all that are configured. The audit has a row for each.
     pub async fn test(
         &self,
         who: Option<&Principal>,
@@ -159,28 +159,28 @@ impl Alarms {
     ) -> Result<Vec<Delivery>, Refusal> {
         let what =
             receiver.map_or_else(|| "all receivers".to_owned(), |name| format!("receiver {}", cut(name)));
-        self.desk.asked(None, &format!("test of {what} of alarms"), who.map(|who| &*who.name));
+        self.desk.record_request(None, &format!("test of {what} of alarms"), who.map(|who| &*who.name));
         let done = self.desk.test(receiver).await.ok_or_else(|| {
             let name = receiver.map(cut).unwrap_or_default();
             Refusal::new(Code::ReceiverUnknown, format!("there is no receiver {name:?} on this coordinator"))
         });
         self.history.settle().await;
-        Asked::new("test_alarms", []).of(what).log(who, done.as_ref().err());
+        AuditLine::new("test_alarms", []).of(what).log(who, done.as_ref().err());
         done
     }
 
-    /// Whoever is told that it is done finds it in the audit.
+    /// A caller that gets the answer finds the row in the audit.
     async fn audit(
         &self,
         who: Option<&Principal>,
         action: &'static str,
         job: Option<&JobName>,
-        told: Result<String, &Refusal>,
+        outcome: Result<String, &Refusal>,
     ) {
-        let asked = Asked::new(action, job);
-        match told {
+        let asked = AuditLine::new(action, job);
+        match outcome {
             Ok(what) => {
-                self.desk.asked(job, &what, who.map(|who| &*who.name));
+                self.desk.record_request(job, &what, who.map(|who| &*who.name));
                 self.history.settle().await;
                 asked.of(what).log(who, None);
             }
@@ -189,7 +189,7 @@ impl Alarms {
     }
 }
 
-/// A credential that is for some jobs silences one of these, by its whole name: a silence of all, or of coordinators, is not its own.
+/// A credential for some jobs may silence one of these, by its whole name: not all jobs, and not coordinators.
 fn may(who: Option<&Principal>, job: Option<&str>) -> Result<(), Refusal> {
     let Some(who) = who.filter(|who| !who.jobs.are_all()) else { return Ok(()) };
     let own = job.and_then(|job| JobName::new(job).ok()).is_some_and(|job| who.jobs.have(&job));

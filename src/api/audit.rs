@@ -1,5 +1,5 @@
-//! The audit's lines in the log: who asked for what, of which jobs, and what came of it, in fields that a program can tell
-//! apart. What is kept of it in the history is others' to write. No text of a job's file comes here: it may hold secrets.
+//! The audit's lines in the log: who requested what, of which jobs, and the outcome, in fields that a program can
+//! parse. The rows in the history are written elsewhere. No text of a job's file gets here: it may hold secrets.
 
 use rosterd_coordinator::handle::{MachineAction, Operation, Target};
 use rosterd_domain::id::JobName;
@@ -8,21 +8,21 @@ use tracing::field::display;
 
 use crate::access::Principal;
 
-/// Jobs that a line names; of more it says how many.
+/// How many jobs a line names; if there are more it says how many.
 const MOST_JOBS: usize = 10;
 
-/// Something that was asked for.
+/// A line: a request, and then its outcome.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct AuditLine {
     action: &'static str,
     jobs: String,
-    /// What of them, or of what.
+    /// Details of the request.
     of: Option<String>,
     dry_run: bool,
 }
 
-impl Asked {
-    /// Of these jobs, or of none in particular.
+impl AuditLine {
+    /// For these jobs, or for none in particular.
     pub(crate) fn new<'a>(action: &'static str, jobs: impl IntoIterator<Item = &'a JobName>) -> Self {
         let mut jobs = jobs.into_iter();
         let named: Vec<&str> = jobs.by_ref().take(MOST_JOBS).map(JobName::as_str).collect();
@@ -48,21 +48,21 @@ impl Asked {
                 Self::new("apply", specs.iter().map(|spec| &spec.config().job_name)).dry(*dry_run)
             }
             Operation::Trigger { job, items, .. } => {
-                let asked = Self::new("trigger", [job]);
+                let line = Self::new("trigger", [job]);
                 match items[..] {
-                    [] => asked,
-                    [item] => asked.of(format!("item {item}")),
-                    _ => asked.of(format!("{} items", items.len())),
+                    [] => line,
+                    [item] => line.of(format!("item {item}")),
+                    _ => line.of(format!("{} items", items.len())),
                 }
             }
             Operation::Pause { job, paused } => Self::new(if *paused { "pause" } else { "resume" }, [job]),
             Operation::Enable { job, target, enabled, cancel } => {
-                let asked = Self::new(enables(*enabled, *cancel), [job]);
+                let line = Self::new(enables(*enabled, *cancel), [job]);
                 match target {
-                    Target::Job => asked,
-                    Target::Item(item) => asked.of(format!("item {item}")),
-                    Target::Machine(machine) => asked.of(format!("machine {machine}")),
-                    Target::Instance(instance) => asked.of(format!("instance {instance}")),
+                    Target::Job => line,
+                    Target::Item(item) => line.of(format!("item {item}")),
+                    Target::Machine(machine) => line.of(format!("machine {machine}")),
+                    Target::Instance(instance) => line.of(format!("instance {instance}")),
                 }
             }
             Operation::Remove { job, cancel } => {
@@ -84,7 +84,7 @@ impl Asked {
         }
     }
 
-    /// Writes the line, once it is known what came of it.
+    /// Writes the line, once the outcome is known.
     pub(crate) fn log(&self, who: Option<&Principal>, refused: Option<&Refusal>) {
         let principal = who.map_or("anonymous", |who| &*who.name);
         let jobs = (!self.jobs.is_empty()).then(|| display(&self.jobs));
@@ -120,13 +120,13 @@ mod tests {
         JobName::new(name).unwrap()
     }
 
-    fn told(operation: &Operation) -> (&'static str, String, Option<String>) {
-        let asked = Asked::change(operation);
-        (asked.action, asked.jobs, asked.of)
+    fn line_of(operation: &Operation) -> (&'static str, String, Option<String>) {
+        let line = AuditLine::change(operation);
+        (line.action, line.jobs, line.of)
     }
 
     #[test]
-    fn a_change_is_told_in_words_of_the_protocol() {
+    fn a_change_is_logged_in_words_of_the_protocol() {
         let machine = ServerAddress::new("10.0.0.7").unwrap();
         let instance = InstanceId::new("10.0.0.7@-@w").unwrap();
         let of = |what: &str| Some(what.to_owned());
@@ -155,7 +155,7 @@ mod tests {
             ),
         ] {
             let (action, jobs, of) = expected;
-            assert_eq!(told(&operation), (action, jobs.to_owned(), of), "{operation:?}");
+            assert_eq!(line_of(&operation), (action, jobs.to_owned(), of), "{operation:?}");
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let file: String = (0..13)
             .map(|n| format!("---\njobName: j{n:02}\nshardingTotalCount: 1\njobParameter: secret\n"))
             .collect();
-        let (action, jobs, of) = told(&Operation::apply(&file, true).unwrap());
+        let (action, jobs, of) = line_of(&Operation::apply(&file, true).unwrap());
         assert_eq!((action, of), ("apply", None));
         assert_eq!(jobs, "j00,j01,j02,j03,j04,j05,j06,j07,j08,j09,…(+3)");
     }

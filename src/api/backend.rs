@@ -1,5 +1,5 @@
-//! What the edge needs of those behind it, so that it can be served by a real coordinator, or by a script in
-//! tests. Implemented for the coordinator's [`Handle`]; called by `api::grpc` and `api::http` only.
+//! What the edge needs of the coordinator, so that it can be served by a real one, or by a script in tests. Implemented
+//! for the coordinator's [`Handle`]; called by `api::grpc` and `api::http` only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use rosterd_coordinator::handle::{
-    Birth, Done, DumpNode, Handle, Happening, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow,
+    Birth, ClusterEvent, Done, DumpNode, Handle, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow,
     MachineRow, MemberRow, Operation, Peer, Room, ServerRow, Survey,
 };
 use rosterd_session::code::Refusal;
 
 use rosterd_session::frame::{FromWorker, ToWorker};
 
-/// An answer under way.
+/// A pending answer.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
 
-/// Takes a worker's frames, each once there is room for it.
+/// Accepts a worker's frames, each once there is room for it.
 pub trait Frames: Send + Sync {
-    /// Room for a frame of so many bytes, if there is some now.
+    /// Reserves room for a frame of this size, if there is some now.
     fn try_room(&self, bytes: usize) -> Option<Room>;
     /// Waits for it.
     fn room(&self, bytes: usize) -> BoxFuture<'static, Room>;
@@ -32,11 +32,11 @@ pub trait Frames: Send + Sync {
     fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal>;
 }
 
-/// A worker's stream as the edge holds it. Dropping it ends the conversation.
+/// A worker's stream as seen by the edge. Dropping it ends the conversation.
 pub struct Conversation {
     /// Frames for the worker, in order.
     pub outbox: mpsc::Receiver<ToWorker>,
-    /// Takes the worker's frames.
+    /// Accepts the worker's frames.
     pub inbox: Box<dyn Frames>,
 }
 
@@ -46,13 +46,14 @@ pub trait Backend: Send + Sync + 'static {
     fn namespace(&self) -> &Namespace;
     fn id(&self) -> CoordinatorId;
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
-    /// `by`: who asks.
+    /// `by`: the caller.
     fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done>;
-    /// The latest scheduled times in (after, until], the last one first, by the schedules that held at the time; at most so many.
+    /// The latest scheduled times in (after, until], the last one first, by the schedules in force at the time; at most
+    /// `most`.
     fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
     fn names(&self) -> Answer<'_, BTreeSet<JobName>>;
     fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>>;
-    /// Those of these jobs that are there, in their order.
+    /// Those of these jobs that exist, in their order.
     fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>>;
     /// Without those that cannot be read.
     fn births(&self, _jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
@@ -60,7 +61,7 @@ pub trait Backend: Send + Sync + 'static {
     }
     fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
     fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
-    /// `stays`: in whose hands the item was, as the history says.
+    /// `stays`: the owners of the item, from the history.
     fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>>;
     fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
     fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
@@ -68,7 +69,7 @@ pub trait Backend: Send + Sync + 'static {
     fn members(&self) -> Answer<'_, Vec<MemberRow>>;
     fn survey(&self) -> Answer<'_, Survey>;
     fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
-    fn watch(&self) -> broadcast::Receiver<Arc<Happening>>;
+    fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>>;
     fn health(&self) -> watch::Receiver<Health>;
 }
 
@@ -160,7 +161,7 @@ impl Backend for Handle {
         self.dump(job).boxed()
     }
 
-    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+    fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>> {
         self.watch()
     }
 

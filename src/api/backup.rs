@@ -1,5 +1,5 @@
-//! What the edge needs of who saves and restores the namespace, so that it can be served by the composition root, which
-//! alone knows how, or by a script in tests. Called by `api::grpc::backup` only.
+//! What the edge needs to save and restore the namespace, so that it can be served by the composition root, which alone
+//! implements it, or by a script in tests. Called by `api::grpc::backup` only.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::backend::Answer;
 pub enum Part {
     /// What follows in the file: whole lines.
     Data(Vec<u8>),
-    /// A job that is not in it, and why; `damaged`: it should be.
+    /// A job that was left out, and why; `damaged`: it should have been included.
     Left {
         #[allow(missing_docs)]
         job: JobName,
@@ -30,13 +30,13 @@ pub enum Part {
 pub struct Restoring {
     /// The namespace that the backup is of.
     pub namespace: String,
-    /// The highest token that it knows of.
+    /// The highest token in the backup.
     pub tokens: u64,
-    /// Names it.
+    /// Identifies the backup.
     pub backup: String,
-    /// A job that exists goes back.
+    /// Whether an existing job is reverted.
     pub overwrite: bool,
-    /// Nothing is changed.
+    /// Whether nothing is changed.
     pub dry_run: bool,
     /// The job's line.
     pub data: Vec<u8>,
@@ -47,13 +47,13 @@ pub struct Restoring {
 pub enum Way {
     /// It did not exist.
     Created,
-    /// It went back to its state in the backup.
+    /// It was reverted to its state in the backup.
     Overwritten,
-    /// It was restored before.
+    /// It had been restored before.
     Already,
 }
 
-/// What became of a job.
+/// The outcome for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     #[allow(missing_docs)]
@@ -68,9 +68,9 @@ pub struct Restored {
 
 /// Saves and restores.
 pub trait Backups: Send + Sync + 'static {
-    /// Reads all jobs, one after the other, each at one revision. `by`: who asks.
+    /// Reads all jobs, one after the other, each at one revision. `by`: the caller.
     fn backup(&self, by: Option<Arc<str>>) -> BoxStream<'static, Result<Part, Refusal>>;
-    /// The job that a line of a backup is of; nothing is looked at but the line.
+    /// The job of a line of a backup; reads nothing but the line.
     fn job_of(&self, restoring: &Restoring) -> Result<JobName, Refusal>;
     /// Restores it; answered once that is durable.
     fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> Answer<'_, Restored>;

@@ -1,12 +1,12 @@
-//! A connection as the edge holds it: it has a place that is counted, it must say what it wants in time,
-//! and it can be cut. Below it is a [`Link`], a socket with or without TLS, above it the HTTP stack, which has no
+//! A connection as the edge holds it: it takes one of a limited number of places, must send its first request in time,
+//! and can be cut. Below it is a [`Link`], a socket with or without TLS; above it is the HTTP stack, which has no
 //! deadline of its own for the first bytes. The handshake happens when the HTTP stack first reads: it has the
-//! connection's place and the deadline of its opening. Made by `listen` alone.
+//! connection's place and the deadline of its opening. Created by `listen` alone.
 
 use std::collections::BTreeMap;
 use std::future::Future as _;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -19,29 +19,30 @@ use tonic::transport::server::Connected;
 
 use super::access::subject::PeerNames;
 use super::link::{Link, Socket};
+use super::peer::network;
 use super::seldom::Seldom;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
 
-/// Who is on the other end, in the extensions of each of its requests.
+/// The peer of a connection, in the extensions of each of its requests.
 #[derive(Debug, Clone)]
 pub struct Remote {
     /// Its address.
     pub address: SocketAddr,
     /// Cuts the connection.
     pub cut: CancellationToken,
-    /// Whom its verified certificate names; empty without one. Known before the first request is.
+    /// The names in its verified certificate; empty without one. Set before the first request.
     pub certificate: Arc<OnceLock<PeerNames>>,
 }
 
 impl Remote {
-    /// Nothing is known of its certificate yet.
+    /// A peer whose certificate is not known yet.
     pub fn new(address: SocketAddr, cut: CancellationToken) -> Self {
         Self { address, cut, certificate: Arc::default() }
     }
 }
 
-/// How many connections there may be.
+/// The limits for connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Caps {
     /// In total.
@@ -50,7 +51,7 @@ pub struct Caps {
     pub per_peer: usize,
 }
 
-/// The places that connections take.
+/// The places for connections.
 pub struct Places {
     caps: Caps,
     metrics: Arc<Metrics>,
@@ -67,17 +68,17 @@ pub struct Place {
 }
 
 impl Places {
-    /// All free.
+    /// All places are free.
     pub fn new(caps: Caps, metrics: Arc<Metrics>, clock: SharedClock) -> Arc<Self> {
         let [refused, unshaken] = [Seldom::default(), Seldom::default()];
-        // There from the start: what appears with its first event has no rate at it.
+        // Registered from the start: a counter that appears with its first event shows no rate for it.
         for reason in ["total", "per_peer", "silent", "handshake"] {
             drop(metrics.connections_refused.get_or_create(&[("reason", reason)]));
         }
         Arc::new(Self { caps, metrics, clock, refused, unshaken, taken: Mutex::default() })
     }
 
-    /// A place for a peer; or which cap stands against it.
+    /// Takes a place for a peer; `Err`: the limit that was reached.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Result<Place, &'static str> {
         let peer = network(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,10 +95,10 @@ impl Places {
         Ok(Place { places: self.clone(), peer })
     }
 
-    /// Counts a connection that got no place, and tells of it, once a minute for each network.
+    /// Counts a connection that got no place, and logs it, once a minute for each network.
     pub(super) fn refuse(&self, peer: SocketAddr, reason: &'static str) {
         self.metrics.connections_refused.get_or_create(&[("reason", reason)]).inc();
-        if let Some(before) = self.refused.tell(peer.ip(), self.clock.mono()) {
+        if let Some(before) = self.refused.admits(peer.ip(), self.clock.mono()) {
             let field = if reason == "total" { "max_connections" } else { "max_connections_per_ip" };
             tracing::warn!(%peer, reason, before, "a connection was closed: there are as many as {field} allows");
         }
@@ -119,14 +120,6 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one peer.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
-        v4 => v4,
-    }
-}
-
 /// A connection.
 pub struct Connection<S> {
     link: Link<S>,
@@ -136,12 +129,12 @@ pub struct Connection<S> {
     place: Place,
 }
 
-/// What has been seen of a connection that has not said what it wants.
+/// What was received on a connection without a complete first request.
 struct Opening {
     deadline: Pin<Box<Sleep>>,
     seen: usize,
     http2: bool,
-    /// How much of an empty line has been seen.
+    /// How much of an empty line was received.
     blank: usize,
 }
 
@@ -153,7 +146,7 @@ impl Opening {
         Self { deadline: Box::pin(tokio::time::sleep(patience)), seen: 0, http2: true, blank: 0 }
     }
 
-    /// Looks at the next bytes; says whether an HTTP/2 preface or the head of a first request is complete.
+    /// Examines the next bytes; returns whether an HTTP/2 preface or the head of a first request is complete.
     fn see(&mut self, bytes: &[u8]) -> bool {
         for byte in bytes {
             self.http2 &= PREFACE.get(self.seen) == Some(byte);
@@ -172,7 +165,7 @@ impl Opening {
 }
 
 impl<S: Socket> Connection<S> {
-    /// Takes over a socket that has its place; `patience` is how long the opening may take.
+    /// Wraps a socket that has its place; `patience` is how long the opening may take.
     pub(super) fn new(link: Link<S>, remote: Remote, place: Place, patience: Duration) -> Self {
         let cut = Box::pin(remote.cut.clone().cancelled_owned());
         Self { link, remote, cut, opening: Some(Opening::new(patience)), place }
@@ -187,6 +180,15 @@ impl<S: Socket> Connection<S> {
         }
     }
 
+    /// Ends a write that waits for the peer if the connection is cut. Other writes need no check: a writer reads as
+    /// well, and each read checks.
+    fn unless_cut<T>(&mut self, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if polled.is_pending() {
+            self.poll_cut(cx)?;
+        }
+        polled
+    }
+
     fn poll_opening(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(opening) = &mut self.opening else { return Ok(()) };
         if opening.deadline.as_mut().poll(cx).is_pending() {
@@ -199,7 +201,7 @@ impl<S: Socket> Connection<S> {
 }
 
 impl<S: Socket> Connection<S> {
-    /// Brings the handshake to its end.
+    /// Drives the handshake to its end.
     fn poll_shaken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shaken = ready!(self.link.poll_shaken(cx));
         match shaken {
@@ -212,7 +214,7 @@ impl<S: Socket> Connection<S> {
             Err(error) => {
                 self.place.places.metrics.connections_refused.get_or_create(&[("reason", "handshake")]).inc();
                 let (places, peer) = (&self.place.places, self.remote.address);
-                if let Some(before) = places.unshaken.tell(peer.ip(), places.clock.mono()) {
+                if let Some(before) = places.unshaken.admits(peer.ip(), places.clock.mono()) {
                     tracing::info!(%peer, %error, before, "a connection was closed: the TLS handshake failed");
                 }
                 Poll::Ready(Err(error))
@@ -250,8 +252,8 @@ impl<S: Socket> AsyncRead for Connection<S> {
 
 impl<S: Socket> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_cut(cx)?;
-        Pin::new(&mut self.link).poll_write(cx, buf)
+        let polled = Pin::new(&mut self.link).poll_write(cx, buf);
+        self.unless_cut(polled, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -267,8 +269,8 @@ impl<S: Socket> AsyncWrite for Connection<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_cut(cx)?;
-        Pin::new(&mut self.link).poll_write_vectored(cx, bufs)
+        let polled = Pin::new(&mut self.link).poll_write_vectored(cx, bufs);
+        self.unless_cut(polled, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -289,7 +291,7 @@ mod tests {
             text.iter().position(|byte| opening.see(&[*byte]))
         };
         assert_eq!(complete(PREFACE), Some(23));
-        assert_eq!(complete(&PREFACE[..20]), None, "its empty line is not the preface's end");
+        assert_eq!(complete(&PREFACE[..20]), None, "the preface does not end at its empty line");
         assert_eq!(complete(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nmore"), Some(26));
         assert_eq!(complete(b"GET / HTTP/1.1\r\nHost: a\r\n\r\r\n\r\n"), Some(29));
         assert_eq!(complete(b"PRI * HTTP/2.0\r\nHost: a\r\n"), None);

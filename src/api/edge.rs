@@ -1,4 +1,4 @@
-//! The edge put together: services, pages and layers on one listener. The composition root makes one.
+//! The whole edge: services, pages and layers on one listener. The composition root creates one.
 
 use std::fmt;
 use std::io;
@@ -42,8 +42,8 @@ use super::layers::origin::Origins;
 use super::layers::{aside, auth, deadlines, is_grpc, limits, observe, origin, web};
 use super::listen::{Incoming, ListenLimits, serve};
 use super::operator::Operator;
+use super::rest::Desk;
 use super::rest::Recent;
-use super::rest::session::Desk;
 use super::rest::{self, Rest};
 use super::tls::ServerTls;
 use rosterd_runtime::aside::Aside;
@@ -57,55 +57,55 @@ use rosterd_wire::proto::v1::alarm_service_server::AlarmServiceServer;
 use rosterd_wire::proto::v1::backup_service_server::BackupServiceServer;
 use rosterd_wire::proto::v1::worker_service_server::WorkerServiceServer;
 
-/// A service with its limits of size.
+/// A service with its size limits.
 macro_rules! limited {
     ($service:expr, $config:expr) => {
         $service.max_decoding_message_size($config.max_receive).max_encoding_message_size($config.max_send)
     };
 }
 
-/// Bounds and rights of the edge.
+/// Limits and rights of the edge.
 #[derive(Debug, Clone)]
 pub struct EdgeConfig {
     /// Of the listener.
     pub listen: ListenLimits,
     /// Of a worker's stream.
     pub session: SessionLimits,
-    /// Largest message that is taken, and that is sent, in bytes.
+    /// Largest message that is accepted, and that is sent, in bytes.
     pub max_receive: usize,
     #[allow(missing_docs)]
     pub max_send: usize,
-    /// Calls at a time.
+    /// Concurrent calls.
     pub calls: usize,
-    /// Workers' streams at a time.
+    /// Concurrent worker streams.
     pub workers: usize,
-    /// Other streams at a time.
+    /// Other concurrent streams.
     pub watchers: usize,
-    /// What monitoring may ask, without a credential, of one address.
+    /// Limits for requests of monitoring, which need no credential, per address.
     pub probes: ProbeLimits,
-    /// Nobody but this machine reaches the listener. Without credentials its names are then asked for, so that no web page
-    /// gets here under a name of its own.
+    /// Only this machine can reach the listener. Without credentials, requests must then use a loopback name, so that
+    /// no web page gets here under a name of its own.
     pub loopback: bool,
     /// The longest time for a call.
     pub call_deadline: Duration,
     /// Who may do what.
     pub credentials: Arc<Credentials>,
-    /// With it, nothing but TLS is spoken.
+    /// If set, only TLS is accepted.
     pub tls: Option<Arc<ServerTls>>,
-    /// The path under which a proxy shows all of this, plain and without a slash at its end; empty: none. Requests may have
-    /// it or not.
+    /// The path under which a proxy serves all of this, plain and without a trailing slash; empty: none. Requests may
+    /// have it or not.
     pub base_path: String,
-    /// Lets people log in with a browser; none: they show a credential with each request.
+    /// Lets people log in with a browser; `None`: they send a credential with each request.
     pub sessions: Option<Arc<Sessions>>,
     /// The page of a trace, `{trace_id}` in it.
     pub trace_url: Option<String>,
-    /// Where else people may log in.
+    /// The identity provider for logging in.
     pub provider: Option<Arc<dyn Provider>>,
-    /// Threads for what REST is asked; none: it is answered where it comes in.
+    /// Threads for REST requests; `None`: they run where they arrive.
     pub aside: Option<Aside>,
 }
 
-/// A provider has nothing to show.
+/// There is nothing to show of a provider.
 impl fmt::Debug for dyn Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -136,31 +136,31 @@ impl Default for EdgeConfig {
     }
 }
 
-/// What the edge is made of.
+/// The dependencies of the edge.
 pub struct Edge {
-    /// Who decides.
+    /// The coordinator.
     pub backend: Arc<dyn Backend>,
-    /// Saves and restores what is kept.
+    /// Saves and restores the namespace.
     pub backups: Arc<dyn Backups>,
-    /// What was.
+    /// The history.
     pub history: Arc<dyn History>,
-    /// What is wrong, and who is told.
+    /// The alarms and their receivers.
     pub alarms: Arc<rosterd_alarms::desk::Desk>,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
-    /// Who this is.
+    /// This coordinator.
     pub info: Info,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Owns what is spawned; the end of its phase Edge ends the edge.
+    /// Owns the spawned tasks; the end of its phase Edge ends the edge.
     pub tasks: Tasks,
-    /// Bounds and rights.
+    /// Limits and rights.
     pub config: EdgeConfig,
 }
 
 impl Edge {
-    /// Serves until the phase Edge is to end and the connections have. It ends on its own at
-    /// [`ListenLimits::shutdown`] and a second at the latest, so that phase's deadline is above that.
+    /// Serves until the phase Edge ends and its connections have ended. It ends by itself at most a second after
+    /// [`ListenLimits::shutdown`], so that phase's deadline is longer.
     pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
         let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
         let (limits, tls) = (self.config.listen, self.config.tls.clone());
@@ -242,7 +242,7 @@ impl Edge {
         let console = Console::new(&config.base_path);
         let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
-        // Credentials come and go in their file; whether there is one does not.
+        // Credentials are reloaded from their file, but whether there is such a file does not change.
         let loopback = config.loopback && config.credentials.is_open();
         let origins = Arc::new(Origins { loopback, metrics: metrics.clone() });
         let counted = metrics.clone();
@@ -270,21 +270,21 @@ impl Edge {
         if config.base_path.is_empty() {
             return Ok(all);
         }
-        // Before anything looks at the path: the router as well.
+        // Before anything reads the path, including the router.
         let base = config.base_path;
         let strip = move |request: Request| console::without_base(&base, request);
         Ok(axum::Router::new().fallback_service(ServiceBuilder::new().map_request(strip).service(all)))
     }
 }
 
-/// A path of a service is no page.
+/// The path of a service is not a page.
 async fn only_grpc(request: Request, next: Next) -> Response {
     if is_grpc(request.headers()) {
         let response = next.run(request).await;
         return match Status::from_header_map(response.headers()) {
-            // So says the stack below of a message that is too long, and nobody else.
-            Some(said) if said.code() == tonic::Code::OutOfRange => {
-                status::status(&status::too_large(said.message())).into_http()
+            // The stack below uses this code for a message that is too long, and nothing else does.
+            Some(status) if status.code() == tonic::Code::OutOfRange => {
+                status::status(&status::too_large(status.message())).into_http()
             }
             _ => response,
         };

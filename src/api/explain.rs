@@ -1,5 +1,5 @@
-//! Why an item is where it is: the coordinator explains it, with what the history knows of when it moved. The same for gRPC and
-//! REST, which call it.
+//! Why an item is where it is: the coordinator explains it, with what the history knows about its moves. The same for
+//! gRPC and REST, which call it.
 
 use rosterd_domain::explain::{Sentence, Stay};
 use rosterd_domain::id::{Item, JobName};
@@ -9,7 +9,7 @@ use rosterd_session::code::Refusal;
 use crate::backend::Backend;
 use crate::history::History;
 
-/// The sentences, in their order. What the history cannot tell is left out: it keeps nobody from the rest.
+/// The sentences, in order. If the history is unavailable its part is left out.
 pub(crate) async fn of(
     job: &JobName,
     item: Item,

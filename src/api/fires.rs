@@ -1,5 +1,6 @@
-//! A job's scheduled times with the result of each, in pages: how many scheduled times of a span a page needs. The latest scheduled time comes first, and the items of one in
-//! ascending order; a token names the last pair of the page before. Called by `grpc::admin` and `rest`.
+//! A job's scheduled times with the result of each, in pages: how many scheduled times of a span a page needs. The
+//! latest scheduled time comes first, and the items of one in ascending order; a token names the last pair of the
+//! previous page. Called by `grpc::admin` and `rest`.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use rosterd_history::FireRow;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_wire::status::Malformed;
 
-/// What is asked for.
+/// The request.
 pub(crate) struct Span {
     pub(crate) from: Time,
     pub(crate) to: Time,
@@ -27,16 +28,16 @@ pub(crate) struct Span {
 struct Page {
     due: Vec<Time>,
     items: Vec<Item>,
-    /// The last pair of the page before.
+    /// The last pair of the previous page.
     after: Option<(Time, u32)>,
     size: usize,
-    /// There are scheduled times before these.
+    /// Whether there are earlier scheduled times.
     more: bool,
-    /// From, and before.
+    /// From (inclusive), to (exclusive).
     span: (Time, Time),
 }
 
-/// The rows of a page, and the token of the next one; empty: there is none.
+/// The rows of a page, and the token of the next one; empty: this is the last.
 pub(crate) async fn of(
     span: Span,
     job: &JobName,
@@ -54,7 +55,7 @@ pub(crate) async fn of(
     Ok(cut(fires, page.after, page.size, page.more))
 }
 
-/// A page whose scheduled times are yet to be found: by the schedules that held at the time, which are others' to know.
+/// A page without its scheduled times, which the coordinator determines, by the schedules in force at the time.
 fn page(span: Span) -> Result<Page, Malformed> {
     let after = token(&span.token)?;
     let items: Vec<Item> = span.items.map(Item).collect();
@@ -65,19 +66,20 @@ fn page(span: Span) -> Result<Page, Malformed> {
 }
 
 impl Page {
-    /// Which scheduled times are wanted: the latest of those after the first and not after the second, at most so many.
+    /// The scheduled times to ask for: the latest ones after the first time and not after the second, at most this
+    /// many.
     fn asks(&self) -> Option<(Time, Time, usize)> {
         let step = Duration::from_millis(1);
         let wanted = !self.items.is_empty() && self.span.0 < self.span.1;
         wanted.then(|| (self.span.0.minus(step), self.span.1.minus(step), self.most() + 1))
     }
 
-    /// Enough for a full page even where the first scheduled time was shown but for its last item.
+    /// Enough for a full page even if of the first scheduled time only the last item remains.
     fn most(&self) -> usize {
         self.size.div_ceil(self.items.len().max(1)) + 1
     }
 
-    /// The scheduled times, the last one first.
+    /// Sets the scheduled times, which come last one first.
     fn take(&mut self, mut due: Vec<Time>) {
         self.more = due.len() > self.most();
         due.truncate(self.most());
@@ -86,7 +88,7 @@ impl Page {
     }
 }
 
-/// The rows of a page, and the token of the next one; empty: there is none.
+/// The rows of a page, and the token of the next one; empty: this is the last.
 fn cut(
     mut fires: Vec<FireRow>,
     after: Option<(Time, u32)>,
@@ -109,7 +111,7 @@ fn token(text: &str) -> Result<Option<(Time, u32)>, Malformed> {
     }
     let parsed = text.split_once('.').and_then(|(time, item)| Some((time.parse().ok()?, item.parse().ok()?)));
     let (time, item) = parsed.ok_or_else(|| {
-        let what = "it is not from an answer of ours: give the next_page_token of the last one";
+        let what = "it is not a page token of this API: use the next_page_token of the previous answer";
         Malformed::new(Code::RequestInvalid, "page_token", what)
     })?;
     Ok(Some((Time(time), item)))
@@ -138,7 +140,7 @@ mod tests {
             let fires = pairs.map(|(fire, item)| FireRow {
                 fire,
                 item,
-                became: Fate::Pending,
+                fate: Fate::Pending,
                 reason: None,
                 run: None,
             });

@@ -1,5 +1,5 @@
-//! What the edge asks of the history: a door for the reader, so that tests can stand behind it. The admin
-//! service alone calls it.
+//! What the edge needs of the history: an interface to the reader, so that tests can replace it. Called by the admin
+//! service alone.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use rosterd_history::{
 };
 use rosterd_session::code::{Code, Refusal};
 
-/// How long the answer to a change waits for its line in the audit: a slow disk must not hold operators up.
+/// How long the answer to a change waits for its row in the audit: a slow disk must not block operators.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Reads the history.
 pub trait History: Send + Sync + 'static {
-    /// Runs, latest first, and where the next page begins.
+    /// Runs, latest first, and the token of the next page.
     fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)>;
 
-    /// What was done and by whom, latest first, and where the next page begins.
+    /// Events and the audit, latest first, and the token of the next page.
     fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
 
-    /// All runs of the fire that a run was of, in the order of their tokens; empty: the run is not known.
+    /// All runs of the fire that a run belongs to, in the order of their tokens; empty: the run is not known.
     fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>>;
 
-    /// How much has happened: runs since the first time, missed scheduled times since the second.
+    /// Recent activity: runs since the first time, missed scheduled times since the second.
     fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse>;
 
-    /// Who owned a job's items, latest first, and where the next page begins.
+    /// Who owned a job's items, latest first, and the token of the next page.
     fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)>;
 
-    /// Returns when what was done before is on the disk, or cannot be soon.
+    /// Returns once everything recorded before is on disk, or after a timeout.
     fn settle(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }
@@ -43,7 +43,7 @@ pub trait History: Send + Sync + 'static {
     /// A job's runs that started at `from` or later, counted by their state.
     fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>>;
 
-    /// What was counted by job and interval, the oldest first.
+    /// Counts by job and interval, the oldest first.
     fn counts(
         &self,
         job: Option<JobName>,
@@ -52,12 +52,12 @@ pub trait History: Send + Sync + 'static {
         interval: Duration,
     ) -> Answer<'_, Vec<Counted>>;
 
-    /// How it stands.
+    /// Its status.
     fn status(&self) -> Status {
         Status::default()
     }
 
-    /// What became of each of the scheduled times, in ascending order, for each of the items.
+    /// The results of the scheduled times, in ascending order, for each of the items.
     fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
 }
 

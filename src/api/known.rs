@@ -1,6 +1,6 @@
-//! Whether there is, or was, what the history is asked about. An empty list says that nothing happened; of a job that nobody
-//! knows, or an item that it never had, nothing can have happened, and who mistyped the name is to hear that. The same for gRPC and
-//! REST, which call it.
+//! Whether the subject of a query to the history exists or existed. An empty list means that nothing happened; but
+//! nothing can have happened to an unknown job, or to an item that a job never had, and a caller that mistyped the name
+//! has to learn that. The same for gRPC and REST, which call it.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn no_item(name: &JobName, item: u32, items: u32) -> String {
     )
 }
 
-/// Where the store cannot be asked, the history alone has answered: that is no reason to refuse.
+/// If the store is unavailable, the history alone has answered, so nothing is refused.
 fn may_exist(name: &JobName, names: Result<BTreeSet<JobName>, Refusal>) -> bool {
     names.map_or(true, |names| names.contains(name))
 }

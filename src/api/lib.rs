@@ -1,6 +1,6 @@
 //! The edge: gRPC, REST and HTTP on one port. It parses, limits and answers; it decides nothing about jobs.
 //!
-//! Of the coordinator it sees [`backend::Backend`] alone. Proto types stop at `grpc`.
+//! It depends on the coordinator only through [`backend::Backend`]. Proto types stay within `grpc`.
 
 pub mod access;
 pub mod alarms;
@@ -21,6 +21,7 @@ mod link;
 pub mod listen;
 pub mod monitor;
 pub mod operator;
+mod peer;
 pub mod rest;
 mod rights;
 mod seldom;

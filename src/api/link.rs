@@ -1,5 +1,5 @@
-//! What carries a connection's bytes: the socket itself, or TLS over it, whose handshake is driven by whoever
-//! reads first. Knows nothing of deadlines and places; those are the connection's.
+//! What carries a connection's bytes: the socket itself, or TLS over it, whose handshake is driven by the first read.
+//! Knows nothing of deadlines and places; those belong to the connection.
 
 use std::future::Future as _;
 use std::io;
@@ -12,16 +12,16 @@ use tokio_rustls::server::TlsStream;
 
 use super::access::subject::PeerNames;
 
-/// What bytes come in on: a TCP stream, or its likeness in a simulated network.
+/// A byte stream: a TCP stream, or its counterpart in a simulated network.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket for S {}
 
 /// The bytes of a connection.
 pub(super) enum Link<S> {
-    /// As they come.
+    /// Unencrypted.
     Plain(S),
-    /// A handshake that is not over.
+    /// A handshake in progress.
     Shaking(Box<Accept<S>>),
     /// Encrypted.
     Tls(Box<TlsStream<S>>),
@@ -34,7 +34,7 @@ impl<S: Socket> Link<S> {
         Self::Shaking(Box::new(accept))
     }
 
-    /// Drives a handshake to its end; whom the peer's certificate names, where it has just shown one.
+    /// Drives a handshake to its end; returns the names in the peer's certificate, if it has just presented one.
     pub(super) fn poll_shaken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<PeerNames>>> {
         let Self::Shaking(accept) = self else { return Poll::Ready(Ok(None)) };
         match ready!(Pin::new(accept.as_mut()).poll(cx)) {

@@ -1,6 +1,6 @@
-//! Accepts connections and serves them: gRPC and HTTP/1 on one port. The HTTP stack sets no deadline on a
-//! silent connection and no bound on their number, so the accept loop here does both; every limit of HTTP/2 is
-//! set, none is left to a default.
+//! Accepts connections and serves them: gRPC and HTTP/1 on one port. The HTTP stack has no deadline for a silent
+//! connection and no limit for their number, so the accept loop here does both; every limit of HTTP/2 is set, none is
+//! left to a default.
 
 use std::future::Future;
 use std::io;
@@ -23,12 +23,12 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::telemetry::Metrics;
 
-/// Where connections come from: a listening TCP socket, or its likeness in a simulated network.
+/// Where connections come from: a listening TCP socket, or its counterpart in a simulated network.
 pub trait Incoming: Send + Sync + 'static {
-    /// A connection's bytes.
+    /// The byte stream of a connection.
     type Socket: Socket;
 
-    /// The next connection, and who is on its other end.
+    /// The next connection, and its peer's address.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>> + Send;
 }
 
@@ -44,7 +44,7 @@ impl Incoming for TcpListener {
     }
 }
 
-/// Bounds of the listener and its connections.
+/// Limits of the listener and its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenLimits {
     /// How many connections.
@@ -56,14 +56,14 @@ pub struct ListenLimits {
     pub keepalive: (Duration, Duration),
     /// Streams per connection.
     pub streams_per_connection: u32,
-    /// What one connection may send ahead. It is also what keeps a burst of small frames from being taken for
-    /// an attack: the stack closes a connection whose unread small frames cost more than half of this.
+    /// How much one connection may send ahead. It also prevents a burst of small frames from being mistaken for an
+    /// attack: the stack closes a connection whose unread small frames cost more than half of this.
     pub connection_window: u32,
-    /// What one stream may send ahead.
+    /// How much one stream may send ahead.
     pub stream_window: u32,
     /// Largest head of a request, in bytes.
     pub header_list: u32,
-    /// How long open streams have at shutdown before they are ended.
+    /// How long open streams have to end at shutdown.
     pub shutdown: Duration,
 }
 
@@ -82,11 +82,11 @@ impl Default for ListenLimits {
     }
 }
 
-/// After streams were told to end, how long their last frames may take before the connection is cut.
+/// How long the last frames of streams may take after these were told to end, before the connection is cut.
 const LAST_FRAMES: Duration = Duration::from_millis(500);
 
-/// Serves `routes`, with `tls` over nothing else, until `stop` is cancelled and its connections have ended. Those that have not by
-/// [`ListenLimits::shutdown`] see `late` cancelled, and are then cut.
+/// Serves `routes`, with `tls` over nothing else, until `stop` is cancelled and its connections have ended. For those
+/// that have not ended by [`ListenLimits::shutdown`], `late` is cancelled, and then they are cut.
 pub async fn serve<I: Incoming>(
     listener: I,
     routes: axum::Router,
@@ -144,17 +144,17 @@ fn accept<I: Incoming>(
             let (socket, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, or a peer that left at once: neither ends the listener.
+                    // Out of descriptors, or the peer left at once: neither ends the listener.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            mutants::panic_if_told("panic-edge");
+            mutants::panic_if_injected("panic-edge");
             match places.take(address.ip()) {
                 Ok(place) => {
                     let remote = Remote::new(address, cut.child_token());
-                    // Nothing is shaken here: a peer that takes its time delays nobody.
+                    // No handshake happens here, so a slow peer delays no other.
                     let link = match tls {
                         Some(tls) => Link::shaking(tls.accept(socket)),
                         None => Link::Plain(socket),

@@ -1,6 +1,5 @@
-//! A listener for health and metrics alone, apart from the one that work comes in on: whatever is done to that one, this
-//! one answers, and who may reach it is a matter of its address. Plain HTTP, no credentials. The composition root
-//! makes one where it is asked for.
+//! A listener for health and metrics alone, separate from the main one: it answers whatever happens to that one, and
+//! its address determines who can reach it. Plain HTTP, no credentials. The composition root creates one if configured.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 
-/// What is listened with: those who monitor are few, and say little.
+/// Its limits: monitoring has few clients with small requests.
 fn listen_limits() -> ListenLimits {
     ListenLimits {
         caps: Caps { total: 512, per_peer: 64 },
@@ -38,27 +37,27 @@ fn listen_limits() -> ListenLimits {
     }
 }
 
-/// Whatever is no probe is no path either.
+/// All paths are probes, so nothing else needs room.
 const NOTHING: Bounds = Bounds { calls: 1, workers: 0, watchers: 0 };
 /// Largest message: the name of a service.
 const LARGEST: usize = 4 << 10;
 
 /// Health and metrics.
 pub struct Monitor {
-    /// Whose health.
+    /// The source of the health.
     pub backend: Arc<dyn Backend>,
-    /// What is told.
+    /// The metrics to serve.
     pub metrics: Arc<Metrics>,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
-    /// Owns what is spawned; the end of its phase Edge ends it.
+    /// Owns the spawned tasks; the end of its phase Edge ends it.
     pub tasks: Tasks,
-    /// Nobody but this machine reaches the listener: only names of loopback are answered to.
+    /// Only this machine can reach the listener: only names of loopback are accepted.
     pub loopback: bool,
 }
 
 impl Monitor {
-    /// Serves until the phase Edge is to end and the connections have.
+    /// Serves until the phase Edge ends and its connections have ended.
     pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
         let Self { backend, metrics, clock, tasks, loopback } = self;
         let (methods, stop) = (Arc::new(Methods::default()), tasks.stop(Phase::Edge));

@@ -1,9 +1,9 @@
-//! Carries out what people change, whichever way they ask: rights within the jobs, the coordinator, the audit.
+//! Executes changes, independent of the protocol: rights within the jobs, the coordinator, the audit.
 
 use std::sync::Arc;
 
 use crate::access::Principal;
-use crate::audit::Asked;
+use crate::audit::AuditLine;
 use crate::backend::Backend;
 use crate::history::History;
 use crate::rights;
@@ -11,38 +11,39 @@ use rosterd_coordinator::handle::{Done, FieldChange, MachineAction, Operation};
 use rosterd_domain::id::ServerAddress;
 use rosterd_session::code::Refusal;
 
-/// What is needed for it.
+/// The dependencies.
 pub struct Operator {
-    /// Who decides.
+    /// The coordinator.
     pub backend: Arc<dyn Backend>,
-    /// Where the audit is kept.
+    /// The history, which has the audit.
     pub history: Arc<dyn History>,
 }
 
 impl Operator {
-    /// Answered once its effect is durable. Logged with who asked for it, whatever came of it.
+    /// Answered once its effect is durable. Logged with its caller, whatever the outcome.
     pub async fn operate(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Refusal> {
-        let asked = Asked::change(&operation);
+        let line = AuditLine::change(&operation);
         let done = match rights::check(who.as_ref(), &operation, &*self.backend).await {
             Ok(()) => self.backend.operate(operation, who.as_ref().map(|who| who.name.clone())).await,
             Err(refusal) => Err(refusal),
         };
         if done.is_ok() {
-            // Whoever is told that it is done finds it in the audit, also after a crash.
+            // A caller that gets the answer finds the row in the audit, even after a crash.
             self.history.settle().await;
         }
-        asked.log(who.as_ref(), done.as_ref().err());
+        line.log(who.as_ref(), done.as_ref().err());
         done
     }
 
-    /// What an operation would do: one that changes nothing, so that nothing of it stands in the audit.
+    /// What an operation would do: it changes nothing, so the audit has no row of it.
     pub async fn try_out(&self, who: Option<Principal>, operation: Operation) -> Result<Done, Refusal> {
         debug_assert!(matches!(operation, Operation::Apply { dry_run: true, .. }));
         rights::check(who.as_ref(), &operation, &*self.backend).await?;
         self.backend.operate(operation, None).await
     }
 
-    /// Does something to a machine for all jobs that know it. Each job is a change of its own: those that refuse are among them.
+    /// Changes a machine for all jobs that know it. Each job is a change of its own: the result includes those that
+    /// were refused.
     pub async fn on_machine(
         &self,
         who: Option<Principal>,
@@ -55,7 +56,7 @@ impl Operator {
     }
 }
 
-/// The old and the new value of a field. One that may be a secret stays here; its length is told.
+/// The old and the new value of a field. A value that may be a secret is replaced by its length.
 pub(crate) fn shown(change: &FieldChange) -> (Option<String>, Option<String>) {
     let shown = |value: &Option<String>| {
         let value = value.as_ref()?;

@@ -1,5 +1,5 @@
-//! Whether a change stays within the jobs that a credential is for. Looking is not restricted by job. Called
-//! by `operator` before the coordinator is asked; knows nothing of roles, which the path has settled.
+//! Whether a change stays within the jobs that a credential is for. Reading is not restricted by job. Called by
+//! `operator` before the coordinator is asked; knows nothing of roles, which the path has decided.
 
 use rosterd_domain::id::{InstanceId, JobName};
 
@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use rosterd_coordinator::handle::Operation;
 use rosterd_session::code::{Code, Refusal};
 
-/// Refuses a change of a job that is not the asker's.
+/// Refuses a change of a job that the caller's credential is not for.
 pub(crate) async fn check(
     who: Option<&Principal>,
     operation: &Operation,
@@ -38,7 +38,7 @@ pub(crate) async fn check(
     }
 }
 
-/// A worker that leaves, leaves all its jobs.
+/// A worker that drains leaves all its jobs.
 async fn worked_for(instance: &InstanceId, backend: &dyn Backend) -> Result<Vec<JobName>, Refusal> {
     let rows = backend.instances(None).await?;
     Ok(rows.into_iter().filter(|row| row.instance == *instance).map(|row| row.job).collect())

@@ -1,6 +1,6 @@
-//! TLS as this edge speaks it: 1.3 alone, HTTP/2 and HTTP/1.1, one certificate, and clients' certificates where a
-//! CA for them is given. What is in force can be replaced while connections are open: those keep what they were
-//! made with. Reads no file: the composition root brings the bytes.
+//! TLS of this edge: 1.3 only, HTTP/2 and HTTP/1.1, one certificate, and clients' certificates if a CA for them is
+//! given. The configuration can be replaced while connections are open: those keep the old one. Reads no file: the
+//! composition root passes the bytes.
 
 mod validity;
 
@@ -17,25 +17,25 @@ use tokio_rustls::{Accept, TlsAcceptor};
 
 use super::link::Socket;
 
-/// The files' bytes, PEM.
+/// The contents of the files, PEM.
 pub struct Material<'a> {
     /// The certificate of this coordinator, then those up to its CA.
     pub certificate: &'a [u8],
     /// Its key.
     pub key: &'a [u8],
-    /// Who vouches for clients.
+    /// The verification of clients.
     pub clients: Option<Clients<'a>>,
 }
 
-/// Certificates of clients.
+/// The verification of clients' certificates.
 pub struct Clients<'a> {
-    /// Who vouches for them, PEM.
+    /// The CA that signs them, PEM.
     pub ca: &'a [u8],
-    /// Whether a client without one is refused at the handshake.
+    /// Whether the handshake refuses a client without one.
     pub required: bool,
 }
 
-/// Which of the files cannot be used, and why.
+/// Which of the files is invalid, and why.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The certificate.
@@ -49,22 +49,22 @@ pub enum TlsError {
     ClientCa(String),
 }
 
-/// What is in force.
+/// The current configuration.
 #[derive(Debug)]
 pub struct ServerTls {
     config: RwLock<Arc<ServerConfig>>,
-    /// When the first of the certificates is over that are shown.
+    /// When the first of the presented certificates expires.
     ends: RwLock<Option<Time>>,
 }
 
 impl ServerTls {
-    /// From the files' bytes.
+    /// From the contents of the files.
     pub fn new(material: &Material<'_>) -> Result<Arc<Self>, TlsError> {
         let config = RwLock::new(config(material)?);
         Ok(Arc::new(Self { config, ends: RwLock::new(ends_of(material.certificate)) }))
     }
 
-    /// From now on this, for new connections; if it cannot be used, nothing changes.
+    /// Replaces the configuration for new connections; if it is invalid, nothing changes.
     pub fn replace(&self, material: &Material<'_>) -> Result<(), TlsError> {
         let config = config(material)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
@@ -72,12 +72,12 @@ impl ServerTls {
         Ok(())
     }
 
-    /// When the first of the certificates is over that are shown to clients, as far as that can be read.
+    /// When the first of the presented certificates expires, if that can be read.
     pub fn ends(&self) -> Option<Time> {
         *self.ends.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A handshake that has not begun.
+    /// A handshake that has not started.
     pub(super) fn accept<S: Socket>(&self, socket: S) -> Accept<S> {
         let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
         TlsAcceptor::from(config).accept(socket)
@@ -110,13 +110,13 @@ fn config(material: &Material<'_>) -> Result<Arc<ServerConfig>, TlsError> {
         other => TlsError::Key(other.to_string()),
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Connections are few and long: each shows its certificate anew, and none lives on from an older CA.
+    // Connections are few and long-lived: each verifies the certificates again, and none relies on an older CA.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// When the first of the certificates in a PEM text ends; none where it holds none that can be read.
+/// When the first of the certificates in a PEM text expires; `None` if it holds none that can be read.
 pub fn ends_of(pem: &[u8]) -> Option<Time> {
     let chain = certificates(pem).unwrap_or_default();
     chain.iter().filter_map(|certificate| validity::not_after(certificate)).min()
@@ -130,7 +130,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(chain)
 }
 
-/// The reader's own words hold the line that it stumbled over, byte by byte and however long it is.
+/// The reader's own error shows the offending line, byte by byte and of any length.
 fn not_pem(error: impl std::fmt::Display) -> String {
     let why: String = error.to_string().chars().take(200).collect();
     format!("it is not PEM: {why}")
@@ -157,19 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn each_file_that_cannot_be_used_is_told_apart() {
+    fn each_file_that_cannot_be_used_has_an_error_of_its_own() {
         let ((certificate, key), (_, other)) = (pair(), pair());
-        let told = |certificate: &str, key: &str, ca: Option<&str>| {
+        let load = |certificate: &str, key: &str, ca: Option<&str>| {
             let clients = ca.map(|ca| Clients { ca: ca.as_bytes(), required: true });
             ServerTls::new(&Material { certificate: certificate.as_bytes(), key: key.as_bytes(), clients })
         };
-        assert!(told(&certificate, &key, Some(&certificate)).is_ok());
-        assert!(matches!(told("", &key, None), Err(TlsError::Certificate(_))));
-        assert!(matches!(told(&key, &key, None), Err(TlsError::Certificate(_))));
-        assert!(matches!(told(&certificate, "", None), Err(TlsError::Key(_))));
-        assert!(matches!(told(&certificate, &certificate, None), Err(TlsError::Key(_))));
-        assert!(matches!(told(&certificate, &key, Some("")), Err(TlsError::ClientCa(_))));
-        let mixed = told(&certificate, &other, None).unwrap_err();
+        assert!(load(&certificate, &key, Some(&certificate)).is_ok());
+        assert!(matches!(load("", &key, None), Err(TlsError::Certificate(_))));
+        assert!(matches!(load(&key, &key, None), Err(TlsError::Certificate(_))));
+        assert!(matches!(load(&certificate, "", None), Err(TlsError::Key(_))));
+        assert!(matches!(load(&certificate, &certificate, None), Err(TlsError::Key(_))));
+        assert!(matches!(load(&certificate, &key, Some("")), Err(TlsError::ClientCa(_))));
+        let mixed = load(&certificate, &other, None).unwrap_err();
         assert!(
             matches!(&mixed, TlsError::Key(why) if why.contains("not the key of the certificate")),
             "{mixed}"

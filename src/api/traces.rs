@@ -1,6 +1,6 @@
-//! Which trace a run belongs to, for people who look at runs. Nobody keeps it beside the run: it follows from the run's fire and
-//! from the job's incarnation. So of the runs of a job that was removed it is not known, also where one of the same name
-//! was made since. A restore gives a job another incarnation: of runs before it what is told is nobody's trace.
+//! The trace that a run belongs to, for people who look at runs. It is not stored with the run: it follows from the
+//! run's fire and the job's incarnation. So it is not known for runs of a removed job, even if one of the same name was
+//! created since. A restore gives a job another incarnation: for runs before it, the computed trace does not exist.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::backend::Backend;
 use rosterd_coordinator::handle::Birth;
 use rosterd_session::trace::{FireTrace, TraceId};
 
-/// Jobs that are looked up for one answer; runs of others are shown without.
+/// How many jobs are looked up for one answer; runs of others are shown without a trace.
 const MOST_JOBS: usize = 200;
-/// What a page's address has in the place of the id.
+/// The placeholder for the id in a page's address.
 const TRACE_ID: &str = "{trace_id}";
 
 /// What is known of the jobs of some runs.
@@ -33,14 +33,14 @@ impl Traces {
         Self(if distinct.is_empty() { BTreeMap::new() } else { backend.births(distinct).await })
     }
 
-    /// That of a run.
+    /// The trace of a run.
     pub(crate) fn id(&self, job: &JobName, token: Token, fire: Time) -> Option<TraceId> {
         let birth = self.0.get(job).filter(|birth| token >= birth.first)?;
         Some(FireTrace::new(job, &birth.incarnation, fire).id())
     }
 }
 
-/// Where people look at it.
+/// The page that shows it.
 pub(crate) fn page(template: Option<&str>, id: TraceId) -> Option<String> {
     template.map(|template| template.replace(TRACE_ID, &id.to_string()))
 }

@@ -1,5 +1,5 @@
 //! The files that say who may come in: credentials, certificate, key, clients' CA. Read at the start, where a bad
-//! one is an error, and again on SIGHUP or when one has changed, where a bad one is told and what was in force
+//! one is an error, and again on SIGHUP or when one has changed, where a bad one is unusable and what was in force
 //! stays. No connection is dropped for it; streams of what was revoked are ended by the edge.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -76,14 +76,14 @@ impl Access {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangup = signal(SignalKind::hangup()).ok();
         loop {
-            let told = async {
+            let hung_up = async {
                 match &mut hangup {
                     Some(hangup) => hangup.recv().await,
                     None => std::future::pending().await,
                 }
             };
-            let asked = tokio::time::timeout(LOOK_EVERY, told).await.is_ok();
-            mutants::panic_if_told("panic-access");
+            let asked = tokio::time::timeout(LOOK_EVERY, hung_up).await.is_ok();
+            mutants::panic_if_injected("panic-access");
             self.credentials.expire(clock.wall());
             self.read_what_changed(asked);
         }
@@ -171,11 +171,11 @@ fn with_material<T>(
 }
 
 fn file(field: &str, path: &Path) -> Result<Vec<u8>, String> {
-    let told =
+    let unusable =
         |why: String| format!("{field} {}: {why}: name a PEM file that this user may read", path.display());
-    let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    let there = std::fs::metadata(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
     if !there.is_file() || there.len() > LARGEST {
-        return Err(told(format!("it is not a file of at most {LARGEST} bytes")));
+        return Err(unusable(format!("it is not a file of at most {LARGEST} bytes")));
     }
-    std::fs::read(path).map_err(|error| told(format!("it cannot be read: {error}")))
+    std::fs::read(path).map_err(|error| unusable(format!("it cannot be read: {error}")))
 }

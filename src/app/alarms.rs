@@ -1,4 +1,4 @@
-//! Joins alarms to the coordinator: what they look at, where they write down what they told, and who carries them on. They read
+//! Joins alarms to the coordinator: what they look at, where they record what they sent, and who carries them on. They read
 //! the store as people's views do, and what is published of the health; the thread that decides is asked nothing.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rosterd_alarms::desk::{Desk, Parts, Report, Watched};
+use rosterd_alarms::desk::{DeliveryReport, Desk, Parts, Watched};
 use rosterd_alarms::facts::{Coordinator, Item, Job as Facts, LateStart};
 use rosterd_alarms::send::Sender;
 use rosterd_alarms::settings::Form;
@@ -26,7 +26,7 @@ use super::{AppError, reached};
 use crate::config::Config;
 use rosterd_api::backend::Backend as _;
 use rosterd_api::tls::ServerTls;
-use rosterd_coordinator::handle::{Happening, Health, WorkerChange};
+use rosterd_coordinator::handle::{ClusterEvent, Health, WorkerEvent};
 use rosterd_history::{EventKind, Recorder};
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::tasks::{Phase, Tasks};
@@ -53,7 +53,7 @@ pub(super) fn open(
         coordinator: reached(config, at.0),
         sender: sender(config)?,
         clock: System::shared(),
-        told: Box::new(move |report| note(&recorder, &counts, report)),
+        reports: Box::new(move |report| note(&recorder, &counts, report)),
         counted: Box::new(move |kind, count| {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             gauges.alarms.get_or_create(&[("kind", kind.as_str())]).set(count);
@@ -78,19 +78,24 @@ fn sender(config: &Config) -> Result<Sender, AppError> {
     })
 }
 
-/// A row of the audit for each message, and for what people ask.
-fn note(recorder: &Recorder, metrics: &Metrics, report: Report<'_>) {
+/// Writes a row of the audit for each message, and for what people request.
+fn note(recorder: &Recorder, metrics: &Metrics, report: DeliveryReport<'_>) {
     let now = System.wall();
     match report {
-        Report::Asked { job, what, by } => recorder.event(now, job, EventKind::Operation, what, by),
-        Report::Delivery(delivery) => {
+        DeliveryReport::Requested { job, what, by } => {
+            recorder.event(now, job, EventKind::Operation, what, by)
+        }
+        DeliveryReport::Delivery(delivery) => {
             let outcome = OUTCOMES[usize::from(delivery.error.is_some())];
             metrics.alarm_deliveries.get_or_create(&[("form", delivery.form), ("outcome", outcome)]).inc();
             let (receiver, form, title) = (&delivery.receiver, delivery.form, &delivery.title);
             let text = match &delivery.error {
-                None => format!("told {receiver} ({form}): {title}"),
+                None => format!("notified {receiver} ({form}): {title}"),
                 Some(why) => {
-                    format!("not told {receiver} ({form}), attempt {}: {title}: {why}", delivery.attempt)
+                    format!(
+                        "could not notify {receiver} ({form}), attempt {}: {title}: {why}",
+                        delivery.attempt
+                    )
                 }
             };
             let job = Some(&delivery.jobs).filter(|jobs| jobs.len() == 1).and_then(|jobs| jobs.first());
@@ -105,45 +110,45 @@ pub(super) fn run(tasks: &Tasks, desk: &Arc<Desk>, seen: Seen) {
     let seen: Arc<dyn Watched> = Arc::new(seen);
     let looks = desk.clone();
     tasks.restartable(Phase::Work, "alarms", move || looks.clone().look(seen.clone()));
-    let hears = desk.clone();
-    tasks.restartable(Phase::Work, "alarms hear", move || follow(hears.clone(), supervisor.clone()));
+    let hinted = desk.clone();
+    tasks.restartable(Phase::Work, "alarm hints", move || follow(hinted.clone(), supervisor.clone()));
     for receiver in desk.receivers() {
-        let (tells, receiver) = (desk.clone(), Arc::new(receiver));
-        tasks.restartable(Phase::Work, "alarms tell", move || tells.clone().deliver(receiver.clone()));
+        let (sends, receiver) = (desk.clone(), Arc::new(receiver));
+        tasks.restartable(Phase::Work, "alarm delivery", move || sends.clone().deliver(receiver.clone()));
     }
-    let tells = desk.clone();
-    tasks.restartable(Phase::Work, "alarms of jobs tell", move || tells.clone().deliver_own());
+    let sends = desk.clone();
+    tasks.restartable(Phase::Work, "alarm delivery of jobs", move || sends.clone().deliver_own());
 }
 
 /// What happens is a hint where to look, and never what is there; but for late starts, of which no record tells.
 async fn follow(desk: Arc<Desk>, supervisor: Arc<Supervisor>) {
-    let mut happenings = supervisor.watch();
+    let mut events = supervisor.watch();
     loop {
-        match happenings.recv().await {
-            Ok(happening) => hear(&desk, &happening),
+        match events.recv().await {
+            Ok(event) => handle_event(&desk, &event),
             Err(RecvError::Lagged(_)) => desk.hint_all(),
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }
 
-fn hear(desk: &Desk, happening: &Happening) {
-    match happening {
-        Happening::Started { job, item, run, .. } if run.source == Source::NormalTrigger => {
+fn handle_event(desk: &Desk, event: &ClusterEvent) {
+    match event {
+        ClusterEvent::Started { job, item, run, .. } if run.source == Source::NormalTrigger => {
             let by = run.since.since(run.fire);
             desk.late(&LateStart { job: job.clone(), item: item.0, by, at: run.since });
         }
-        Happening::Ended { job, outcome, .. } => {
+        ClusterEvent::Ended { job, outcome, .. } => {
             let bad = matches!(outcome, Outcome::Failed | Outcome::TimedOut | Outcome::Crashed);
             if bad || desk.follows(job) {
                 desk.hint(job);
             }
         }
-        Happening::Unrun { job, became: FireResult::Missed(_), .. } => desk.hint(job),
+        ClusterEvent::Unrun { job, became: FireResult::Missed(_), .. } => desk.hint(job),
         // Also after a change that another coordinator was asked for.
-        Happening::Assigned { job, .. } => desk.changed(job),
-        Happening::Worker { change: WorkerChange::Dead | WorkerChange::Left, .. } => desk.hint_all(),
-        Happening::Job { job, .. } => desk.changed(job),
+        ClusterEvent::Assigned { job, .. } => desk.changed(job),
+        ClusterEvent::Worker { change: WorkerEvent::Dead | WorkerEvent::Left, .. } => desk.hint_all(),
+        ClusterEvent::Job { job, .. } => desk.changed(job),
         _ => {}
     }
 }

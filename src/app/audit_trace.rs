@@ -29,9 +29,9 @@ const HISTORY: &str = "history.db";
 /// How many scheduled times of an item are asked for at a time.
 const STRIDE: usize = 20_000;
 
-/// What is asked.
+/// Which runs and scheduled times to trace.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct TraceRequest {
     /// Data directories: of one embedded store, or of the coordinators of one ensemble.
     pub dirs: Vec<PathBuf>,
     /// The namespace of an embedded store.
@@ -44,7 +44,7 @@ pub struct Asked {
     pub to: Option<Time>,
     /// By how much clocks may differ.
     pub skew: Duration,
-    /// What was due in an ensemble, all of whose coordinators' histories are asked.
+    /// What was due in an ensemble, all of whose coordinators' histories are read.
     pub due: Option<Due>,
 }
 
@@ -60,7 +60,7 @@ pub struct Due {
 /// When the items of jobs were due, in order of time.
 pub type DueTimes = BTreeMap<JobName, BTreeMap<Item, Vec<Time>>>;
 
-/// Why nothing can be told.
+/// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditTraceError {
     /// No history there.
@@ -84,25 +84,25 @@ pub enum AuditTraceError {
 }
 
 /// What there is to judge, and what could not be looked at.
-pub async fn trace(asked: &Asked) -> Result<(Trace, Vec<String>), AuditTraceError> {
+pub async fn trace(request: &TraceRequest) -> Result<(Trace, Vec<String>), AuditTraceError> {
     let (mut builder, mut notes) = (TraceBuilder::default(), Vec::new());
-    for dir in &asked.dirs {
+    for dir in &request.dirs {
         let file = dir.join(HISTORY);
         if !file.exists() {
             return Err(AuditTraceError::Nothing(dir.display().to_string()));
         }
         let history = History::look_at(&file);
-        runs(asked, &history, dir, &mut builder).await?;
-        assignments(asked, &history, dir, &mut builder).await?;
+        runs(request, &history, dir, &mut builder).await?;
+        assignments(request, &history, dir, &mut builder).await?;
     }
-    let whole = match (&asked.due, asked.dirs.as_slice()) {
+    let whole = match (&request.due, request.dirs.as_slice()) {
         (Some(due), _) => {
             due.unmonitored.iter().for_each(|job| builder.unmonitored(job.as_str()));
-            known_to_all(asked, &due.times, &mut builder).await?;
+            known_to_all(request, &due.times, &mut builder).await?;
             true
         }
         (None, [dir]) if EmbeddedRegistry::is_in(dir) => {
-            due_times(asked, dir, &mut builder, &mut notes).await?;
+            due_times(request, dir, &mut builder, &mut notes).await?;
             true
         }
         _ => {
@@ -110,7 +110,7 @@ pub async fn trace(asked: &Asked) -> Result<(Trace, Vec<String>), AuditTraceErro
             false
         }
     };
-    Ok((builder.build(asked.skew, whole), notes))
+    Ok((builder.build(request.skew, whole), notes))
 }
 
 /// Said where the registry is an ensemble.
@@ -118,13 +118,17 @@ pub const ENSEMBLE: &str = "each coordinator of an ensemble keeps the history of
                             compared; give the --data-dir of each, and --whole";
 
 async fn runs(
-    asked: &Asked,
+    request: &TraceRequest,
     history: &Reader,
     dir: &Path,
     builder: &mut TraceBuilder,
 ) -> Result<(), AuditTraceError> {
-    let filter =
-        RunFilter { job: asked.job.clone(), from: Some(asked.from), to: asked.to, ..RunFilter::default() };
+    let filter = RunFilter {
+        job: request.job.clone(),
+        from: Some(request.from),
+        to: request.to,
+        ..RunFilter::default()
+    };
     let file: Arc<str> = dir.join(HISTORY).display().to_string().into();
     let mut token = None;
     loop {
@@ -145,13 +149,13 @@ async fn runs(
 
 /// The latest assignments, also from before the time that is judged: they may have been in force by then.
 async fn assignments(
-    asked: &Asked,
+    request: &TraceRequest,
     history: &Reader,
     dir: &Path,
     builder: &mut TraceBuilder,
 ) -> Result<(), AuditTraceError> {
     let kind = Some(EventKind::Assigned);
-    let filter = EventFilter { job: asked.job.clone(), kind, to: asked.to, ..EventFilter::default() };
+    let filter = EventFilter { job: request.job.clone(), kind, to: request.to, ..EventFilter::default() };
     let (mut token, mut room) = (None, MOST_ASSIGNMENTS);
     loop {
         let (rows, next) = history
@@ -189,12 +193,12 @@ fn kept(run: RunRow, file: &Arc<str>) -> Kept {
 
 /// Compares what the schedules say with the history; not while a coordinator works with the store.
 async fn due_times(
-    asked: &Asked,
+    request: &TraceRequest,
     dir: &Path,
     builder: &mut TraceBuilder,
     notes: &mut Vec<String>,
 ) -> Result<(), AuditTraceError> {
-    let store = match EmbeddedRegistry::open(dir, EmbeddedOptions::new(asked.namespace.clone())) {
+    let store = match EmbeddedRegistry::open(dir, EmbeddedOptions::new(request.namespace.clone())) {
         Ok(store) => store,
         Err(OpenError::InUse { dir }) => {
             notes.push(format!(
@@ -208,7 +212,7 @@ async fn due_times(
     let history = History::look_at(dir.join(HISTORY));
     let mut room = MOST_DUE;
     for name in store.jobs().await? {
-        if asked.job.as_ref().is_some_and(|job| *job != name) {
+        if request.job.as_ref().is_some_and(|job| *job != name) {
             continue;
         }
         let Some(nodes) = store.job(&name).await? else { continue };
@@ -217,21 +221,21 @@ async fn due_times(
         if !job.rules.monitor {
             builder.unmonitored(job.name.as_str());
         }
-        fires(asked, &history, dir, &job, &mut room, builder).await?;
+        fires(request, &history, dir, &job, &mut room, builder).await?;
     }
     Ok(())
 }
 
 async fn fires(
-    asked: &Asked,
+    request: &TraceRequest,
     history: &Reader,
     dir: &Path,
     job: &Job,
     room: &mut usize,
     builder: &mut TraceBuilder,
 ) -> Result<(), AuditTraceError> {
-    let from = job.sharding.made.map_or(asked.from, |made| made.max(asked.from));
-    let to = asked.to.unwrap_or_else(|| System.wall());
+    let from = job.sharding.made.map_or(request.from, |made| made.max(request.from));
+    let to = request.to.unwrap_or_else(|| System.wall());
     let timeline = Timeline::new(job);
     let next = |after: &Time| timeline.next(*after).filter(|due| *due < to);
     let mut due = std::iter::successors(next(&from.minus(Duration::from_millis(1))), next).peekable();
@@ -245,46 +249,46 @@ async fn fires(
             let until = last.plus(Duration::from_millis(1));
             let rows = history.fires(&job.name, part.iter().copied(), [item], first, until).await;
             let rows = rows.map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
-            rows.iter().for_each(|row| tell(&job.name, row, builder));
+            rows.iter().for_each(|row| add_due(&job.name, row, builder));
         }
     }
     Ok(())
 }
 
-/// Looks up what was due in all histories: what became of it is known to the coordinator that did it.
+/// Looks up what was due in all histories: the coordinator that ran it knows the result.
 async fn known_to_all(
-    asked: &Asked,
+    request: &TraceRequest,
     due: &DueTimes,
     builder: &mut TraceBuilder,
 ) -> Result<(), AuditTraceError> {
-    let histories: Vec<Reader> = asked.dirs.iter().map(|dir| History::look_at(dir.join(HISTORY))).collect();
+    let histories: Vec<Reader> = request.dirs.iter().map(|dir| History::look_at(dir.join(HISTORY))).collect();
     for (job, items) in due {
         for (item, times) in items {
             for part in times.chunks(STRIDE) {
                 let (Some(first), Some(last)) = (part.first().copied(), part.last().copied()) else { break };
                 let until = last.plus(Duration::from_millis(1));
                 let mut known: BTreeMap<Time, FireRow> = BTreeMap::new();
-                for (history, dir) in histories.iter().zip(&asked.dirs) {
+                for (history, dir) in histories.iter().zip(&request.dirs) {
                     let rows = history.fires(job, part.iter().copied(), [*item], first, until).await;
                     let rows =
                         rows.map_err(|error| AuditTraceError::History(dir.display().to_string(), error))?;
                     for row in rows {
                         let best = known.entry(row.fire).or_insert_with(|| row.clone());
-                        if row.became.outweighs(best.became) {
+                        if row.fate.outweighs(best.fate) {
                             *best = row;
                         }
                     }
                 }
-                known.values().for_each(|row| tell(job, row, builder));
+                known.values().for_each(|row| add_due(job, row, builder));
             }
         }
     }
     Ok(())
 }
 
-fn tell(job: &JobName, row: &FireRow, builder: &mut TraceBuilder) {
+fn add_due(job: &JobName, row: &FireRow, builder: &mut TraceBuilder) {
     let missed;
-    let became = match (row.became, row.reason) {
+    let result = match (row.fate, row.reason) {
         (Fate::Pending, _) => RecordedResult::Pending,
         (Fate::Unknown, _) => RecordedResult::Unknown,
         (fate, Some(reason)) => {
@@ -293,14 +297,14 @@ fn tell(job: &JobName, row: &FireRow, builder: &mut TraceBuilder) {
         }
         (fate, None) => RecordedResult::Known(fate.as_str()),
     };
-    builder.due(job.as_str(), row.item.0, row.fire, became);
+    builder.due(job.as_str(), row.item.0, row.fire, result);
 }
 
 #[cfg(test)]
 mod tests {
     use rosterd_domain::id::{InstanceId, Token, WorkerId};
     use rosterd_domain::item::{Missed, Outcome, Running, Source};
-    use rosterd_domain::plan::{Entry, FireResult as Unrun};
+    use rosterd_domain::plan::{Entry, FireResult};
     use rosterd_domain::verify::{given, judge};
 
     use super::*;
@@ -337,7 +341,7 @@ mod tests {
     }
 
     /// Two coordinators, of which each knows of some scheduled times; `missed` is what the second one says of the fourth.
-    async fn two(dir: &Path, missed: bool) -> Asked {
+    async fn two(dir: &Path, missed: bool) -> TraceRequest {
         let dirs = ["one", "two"].map(|name| dir.join(name));
         for (n, dir) in dirs.iter().enumerate() {
             std::fs::create_dir_all(dir).unwrap();
@@ -347,7 +351,7 @@ mod tests {
                 0 => [0, 1, 4].iter().for_each(|n| run(*n, &recorder)),
                 _ => run(2, &recorder),
             }
-            // Both saw the first assignment, one of them a moment later; one is not there any more at the second.
+            // Both saw the first assignment, one of them a moment later; one is no longer there at the second.
             let given = |at, generation, instance| {
                 let text = given::spell(generation, "", [(instance, [Item(0)].as_slice())]);
                 recorder.event(at, Some(&job()), EventKind::Assigned, text, None);
@@ -357,14 +361,14 @@ mod tests {
                 given(due(5), 2, "10.0.0.8@-@v");
             }
             if n == 1 && missed {
-                let became = Unrun::Missed(Missed::NoWorker);
+                let became = FireResult::Missed(Missed::NoWorker);
                 let gap = Entry::Unrun { item: Item(0), first: due(3), latest: due(3), count: 1, became };
                 recorder.record(&job(), due(3), &gap, None);
             }
             recorder.stop().await;
         }
         let times: Vec<Time> = (0..6).map(due).collect();
-        Asked {
+        TraceRequest {
             dirs: dirs.into(),
             namespace: Namespace::new("ns").unwrap(),
             job: None,
@@ -378,36 +382,36 @@ mod tests {
     #[tokio::test]
     async fn what_is_due_in_an_ensemble_is_known_to_one_of_its_coordinators() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = two(dir.path(), true).await;
-        let (whole, notes) = trace(&asked).await.unwrap();
+        let request = two(dir.path(), true).await;
+        let (whole, notes) = trace(&request).await.unwrap();
         assert_eq!((judge(&whole.lines, 0).faults, notes), (Vec::new(), Vec::new()));
-        assert_eq!(whole.unmonitored, ["words".to_owned()].into(), "as the coordinators say");
-        let became: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
-        assert_eq!(became, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
+        assert_eq!(whole.unmonitored, ["words".to_owned()].into(), "as the coordinators report");
+        let results: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        assert_eq!(results, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
         assert!(whole.places[0].ends_with("one/history.db runs[words/0/1]"), "{:?}", whole.places);
         // One of them alone knows too little to say anything.
-        let (alone, notes) = trace(&Asked { due: None, ..asked }).await.unwrap();
+        let (alone, notes) = trace(&TraceRequest { due: None, ..request }).await.unwrap();
         assert_eq!((alone.became.len(), notes.len()), (0, 1));
     }
 
     #[tokio::test]
     async fn who_was_given_an_item_and_ran_nothing_is_among_its_owners() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = two(dir.path(), true).await;
-        let (whole, _) = trace(&asked).await.unwrap();
+        let request = two(dir.path(), true).await;
+        let (whole, _) = trace(&request).await.unwrap();
         assert_eq!(whole.given.iter().map(|given| given.at).collect::<Vec<_>>(), [due(0), due(5)]);
-        let owners = judge(&whole.lines, 0).owners_by(&whole.given, asked.from);
-        let told: Vec<_> =
+        let owners = judge(&whole.lines, 0).owners_by(&whole.given, request.from);
+        let owned: Vec<_> =
             owners.iter().map(|owner| (owner.instance.as_str(), owner.from, owner.runs)).collect();
         let expected = [("10.0.0.7@-@w", due(0), 4), ("10.0.0.8@-@v", due(5), 0)];
-        assert_eq!(told, expected.map(|(instance, from, runs)| (instance, given::nanos(from), runs)));
+        assert_eq!(owned, expected.map(|(instance, from, runs)| (instance, given::nanos(from), runs)));
     }
 
     #[tokio::test]
     async fn what_no_coordinator_of_an_ensemble_knows_of_has_no_outcome() {
         let dir = tempfile::tempdir().unwrap();
-        let asked = two(dir.path(), false).await;
-        let (whole, _) = trace(&asked).await.unwrap();
+        let request = two(dir.path(), false).await;
+        let (whole, _) = trace(&request).await.unwrap();
         let found = judge(&whole.lines, 0).faults;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(

@@ -20,7 +20,7 @@ use crate::transfer::restore::{self, Options, RestoreError, Restored, Way};
 use rosterd_api::backend::{Answer, Backend as _};
 use rosterd_api::backup::{self as edge, Backups, Restoring};
 pub use rosterd_api::backup::{Part, Restored as JobRestored, Way as JobWay};
-use rosterd_coordinator::handle::{Action, Happening, Health};
+use rosterd_coordinator::handle::{Action, ClusterEvent, Health};
 use rosterd_history::{EventKind, Recorder};
 use rosterd_registry::embedded::EmbeddedRegistry;
 use rosterd_registry::{ReadError, Registry};
@@ -179,7 +179,12 @@ impl Served {
                 recorder.event(now, Some(&name), EventKind::Job, what.clone(), by.as_deref());
                 end_fenced(recorder, &name, now, &done);
             }
-            self.supervisor.tell(Happening::Job { job: name.clone(), action: Action::Restore, what, by });
+            self.supervisor.publish(ClusterEvent::Job {
+                job: name.clone(),
+                action: Action::Restore,
+                what,
+                by,
+            });
         }
         let fenced = words(&name, &done);
         Ok(edge::Restored { job: name, way: way(done.way), crashed: done.crashed, fenced })
@@ -205,7 +210,7 @@ impl Backups for Served {
             recorder.event(now, None, EventKind::Operation, "a backup of all jobs was read", by.as_deref());
         }
         let what = "a backup of all jobs is read".to_owned();
-        self.supervisor.tell(Happening::Asked { job: None, action: Action::Backup, what, by });
+        self.supervisor.publish(ClusterEvent::Asked { job: None, action: Action::Backup, what, by });
         let writer = format!("rosterd {} {}", version(), handle.id());
         let unread = |error: ReadError| Refusal::new(Code::StoreUnavailable, format!("{error}: try again"));
         let parts = parts(handle.registry(), handle.namespace(), now, &writer);
@@ -228,7 +233,7 @@ pub enum Use {
     Read,
     /// To say what would be written; nothing is made.
     Look,
-    /// To write; it is made where there is none.
+    /// To write; it is created if it is missing.
     Write,
 }
 

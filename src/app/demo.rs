@@ -1,5 +1,5 @@
 //! The demonstration of `rosterd dev`: one job of nine items, three workers that are processes of this program, and a
-//! line on the terminal for each thing that happens. It invites to break things, so it supervisor on when they are broken.
+//! line on the terminal for each thing that happens. It invites to break things, so it lives on when they are broken.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::AppError;
 use super::supervisor::Supervisor;
 use rosterd_api::backend::Backend as _;
-use rosterd_coordinator::handle::{Happening, Operation};
+use rosterd_coordinator::handle::{ClusterEvent, Operation};
 use rosterd_runtime::tasks::{Phase, Tasks};
 use rosterd_session::code::Refusal;
 
@@ -50,7 +50,7 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// Says a line. A reader that went away ends nothing but what is said.
+    /// Prints a line. A reader that went away ends the output and nothing else.
     fn say(&self, line: &str) {
         let mut out = std::io::stdout().lock();
         let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -75,7 +75,7 @@ pub(super) async fn start(
     voice: Voice,
 ) -> Result<Tasks, AppError> {
     let tasks = Tasks::default();
-    let (handle, happenings) = (supervisor.handle(), supervisor.watch());
+    let (handle, events) = (supervisor.handle(), supervisor.watch());
     let refused = |refusal: Refusal| AppError::Demo(refusal.to_string());
     handle.operate(Operation::apply(FILE, false).map_err(refused)?).await.map_err(refused)?;
     let me = std::env::current_exe().map_err(|error| AppError::Demo(error.to_string()))?;
@@ -86,7 +86,7 @@ pub(super) async fn start(
         async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = narrate(happenings, &voice) => {}
+                () = narrate(events, &voice) => {}
             }
         }
     });
@@ -188,11 +188,11 @@ fn hint(address: SocketAddr, voice: &Voice) -> String {
     format!("\n{}\n", lines.join("\n"))
 }
 
-async fn narrate(mut happenings: broadcast::Receiver<Arc<Happening>>, voice: &Voice) {
+async fn narrate(mut events: broadcast::Receiver<Arc<ClusterEvent>>, voice: &Voice) {
     loop {
-        match happenings.recv().await {
-            Ok(happening) => {
-                if let Some(line) = line(&happening, voice) {
+        match events.recv().await {
+            Ok(event) => {
+                if let Some(line) = line(&event, voice) {
                     voice.say(&line);
                 }
             }
@@ -202,24 +202,24 @@ async fn narrate(mut happenings: broadcast::Receiver<Arc<Happening>>, voice: &Vo
     }
 }
 
-/// What a person sees of a happening.
-fn line(happening: &Happening, voice: &Voice) -> Option<String> {
-    Some(match happening {
-        Happening::Started { job, item, token, run } => {
+/// What a person sees of an event.
+fn line(event: &ClusterEvent, voice: &Voice) -> Option<String> {
+    Some(match event {
+        ClusterEvent::Started { job, item, token, run } => {
             let source = run.source.to_string();
             let source = if source == "NORMAL_TRIGGER" { source } else { voice.paint(&source, YELLOW) };
             let token = voice.paint(&format!("token {token}"), DIM);
             format!("  start     {job}/{item}  on {:<5} {source}  {token}", run.instance.address())
         }
-        Happening::Ended { job, item, outcome, output, error, run, .. } => {
+        ClusterEvent::Ended { job, item, outcome, output, error, run, .. } => {
             let outcome = outcome.as_str();
             let color = if outcome == "succeeded" { GREEN } else { RED };
-            let said = if error.is_empty() { output } else { error };
-            let said = said.lines().next().unwrap_or_default();
+            let text = if error.is_empty() { output } else { error };
+            let text = text.lines().next().unwrap_or_default();
             let outcome = voice.paint(&format!("{outcome:<9}"), color);
-            format!("  {outcome} {job}/{item}  by {:<5} {said}", run.instance.address())
+            format!("  {outcome} {job}/{item}  by {:<5} {text}", run.instance.address())
         }
-        Happening::Assigned { job, owners, why, .. } => {
+        ClusterEvent::Assigned { job, owners, why, .. } => {
             let owners: Vec<String> = owners
                 .iter()
                 .map(|(instance, items)| {
@@ -230,10 +230,10 @@ fn line(happening: &Happening, voice: &Voice) -> Option<String> {
             let why = why.as_ref().map(|why| format!("\n            ({why})")).unwrap_or_default();
             format!("{}  {job}: {}{why}", voice.paint("assignment", BOLD), owners.join("  "))
         }
-        Happening::Worker { instance, change } => {
+        ClusterEvent::Worker { instance, change } => {
             format!("worker      {} {}", instance.address(), change.as_str())
         }
-        Happening::Unrun { job, item, latest, count, became, .. } => {
+        ClusterEvent::Unrun { job, item, latest, count, became, .. } => {
             let result = match became {
                 FireResult::Misfired => "misfired",
                 FireResult::Skipped => "skipped",
@@ -242,11 +242,11 @@ fn line(happening: &Happening, voice: &Voice) -> Option<String> {
             let result = voice.paint(&format!("{result:<9}"), YELLOW);
             format!("  {result} {job}/{item}  {count} until {latest}")
         }
-        Happening::Job { job, what, .. } if job.as_str() == JOB && what == "removed" => {
+        ClusterEvent::Job { job, what, .. } if job.as_str() == JOB && what == "removed" => {
             format!("job         {job}: removed; start `{} dev` again and it is made anew", voice.program)
         }
-        Happening::Job { job, what, .. } => format!("job         {job}: {what}"),
-        Happening::Asked { what, .. } => format!("asked       {what}"),
-        Happening::Progress { .. } => return None,
+        ClusterEvent::Job { job, what, .. } => format!("job         {job}: {what}"),
+        ClusterEvent::Asked { what, .. } => format!("asked       {what}"),
+        ClusterEvent::Progress { .. } => return None,
     })
 }

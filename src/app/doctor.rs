@@ -253,7 +253,7 @@ async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
         }
     };
     match inspect(&options).await {
-        Ok(found) => judged(&found, options.session_timeout, zookeeper),
+        Ok(found) => findings(&found, options.session_timeout, zookeeper),
         Err(error) => {
             let remedy = "do what it says; no coordinator starts until then";
             vec![Finding::bad(AREA, PAGE, error.to_string(), remedy)]
@@ -261,7 +261,7 @@ async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
     }
 }
 
-fn judged(ensemble: &Inspection, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Finding> {
+fn findings(ensemble: &Inspection, asked: Duration, zookeeper: &ZooKeeper) -> Vec<Finding> {
     const AREA: &str = "ensemble";
     const PAGE: &str = "cluster.md";
     let seconds = |time: Duration| format!("{}.{} s", time.as_secs(), time.subsec_millis() / 100);

@@ -122,8 +122,8 @@ impl Gauge for ToMetrics {
 
 /// How long a run took: its user code, where its worker told of both ends, else from when its start was decided.
 fn took(run: &Running, at: Time, detail: Option<&Completed>) -> Duration {
-    let told = detail.and_then(|detail| Some(detail.ended_at?.since(detail.started_at?)));
-    told.unwrap_or_else(|| at.since(run.since))
+    let reported = detail.and_then(|detail| Some(detail.ended_at?.since(detail.started_at?)));
+    reported.unwrap_or_else(|| at.since(run.since))
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use rosterd_domain::verify::given;
 
 use super::AppError;
 use crate::config::Config;
-use crate::config::history::{Database, DatabaseTls, Place};
+use crate::config::history::{Database, DatabaseTls, HistoryLocation};
 use rosterd_coordinator::driver::Sink;
-use rosterd_coordinator::handle::Happening;
+use rosterd_coordinator::handle::ClusterEvent;
 use rosterd_history::{
     Address, AddressError, Clock, Detail, EventKind, History, Options, Reader, Recorder, Roots, Trust,
 };
@@ -60,22 +60,22 @@ impl Sink for ToHistory {
         self.0.event(at, job, EventKind::Run, what, None);
     }
 
-    fn happened(&mut self, at: Time, happening: &Happening) {
-        match happening {
-            Happening::Assigned { job, generation, why, owners } => {
+    fn happened(&mut self, at: Time, event: &ClusterEvent) {
+        match event {
+            ClusterEvent::Assigned { job, generation, why, owners } => {
                 let owners = owners.iter().map(|(instance, items)| (instance.as_str(), items.as_slice()));
                 let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
                 let text = given::spell(*generation, &why, owners);
                 self.0.event(at, Some(job), EventKind::Assigned, text, None);
             }
-            Happening::Worker { instance, change } => {
+            ClusterEvent::Worker { instance, change } => {
                 let text = format!("{instance} {}", change.as_str());
                 self.0.event(at, None, EventKind::Worker, text, None);
             }
-            Happening::Job { job, what, by, .. } => {
+            ClusterEvent::Job { job, what, by, .. } => {
                 self.0.event(at, Some(job), EventKind::Job, what.clone(), by.as_deref());
             }
-            Happening::Asked { job, what, by, .. } => {
+            ClusterEvent::Asked { job, what, by, .. } => {
                 self.0.event(at, job.as_ref(), EventKind::Operation, what.clone(), by.as_deref());
             }
             _ => {}
@@ -96,7 +96,7 @@ const SPOOL: &str = "history-spool.db";
 
 /// Whether all coordinators of the namespace have one history.
 pub(super) fn is_shared(config: &Config) -> bool {
-    matches!(config.history.place, Place::Database(_))
+    matches!(config.history.place, HistoryLocation::Database(_))
 }
 
 /// Opens the history where the configuration says, or begins one there.
@@ -109,9 +109,9 @@ pub(super) fn open(config: &Config, data_dir: &Path) -> Result<(Recorder, Reader
     };
     let clock: Clock = Arc::new(|| System.wall());
     match &config.history.place {
-        Place::DataDir => Ok(History::open(data_dir.join(FILE), options, clock)?),
-        Place::File(path) => Ok(History::open(path, options, clock)?),
-        Place::Database(database) => {
+        HistoryLocation::DataDir => Ok(History::open(data_dir.join(FILE), options, clock)?),
+        HistoryLocation::File(path) => Ok(History::open(path, options, clock)?),
+        HistoryLocation::Database(database) => {
             let address = address(database, config.namespace.as_str())?;
             Ok(History::share(address, data_dir.join(SPOOL), database.spool, options, clock)?)
         }

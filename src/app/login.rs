@@ -32,7 +32,7 @@ pub(super) fn check(login: &Login) -> Result<(), String> {
     provider(login).map(drop)
 }
 
-/// None where nobody is asked who they are.
+/// None if the coordinator asks nobody to log in.
 pub(super) fn open(
     config: &Config,
     data_dir: &Path,
@@ -62,20 +62,25 @@ pub(super) fn provider(login: &Login) -> Result<Option<Arc<dyn Provider>>, Strin
 }
 
 fn given(path: &Path) -> Result<[u8; 32], String> {
-    let told = |why: String| {
+    let unusable = |why: String| {
         let make = "head -c 32 /dev/urandom > FILE; chmod 600 FILE";
         format!("login_key_file {}: {why}: make one by {make}", path.display())
     };
-    let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    let there = std::fs::metadata(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
     if there.mode() & ALL_READ != 0 {
-        return Err(told("everybody on this machine can read it, and could log in as anybody".to_owned()));
+        return Err(unusable(
+            "everybody on this machine can read it, and could log in as anybody".to_owned(),
+        ));
     }
     if !there.is_file() || there.len() > LARGEST {
-        return Err(told(format!("it is not a file of at most {LARGEST} bytes")));
+        return Err(unusable(format!("it is not a file of at most {LARGEST} bytes")));
     }
-    let bytes = std::fs::read(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
     if bytes.len() < SECRET_BYTES {
-        return Err(told(format!("it has {} bytes, and {SECRET_BYTES} random ones are needed", bytes.len())));
+        return Err(unusable(format!(
+            "it has {} bytes, and {SECRET_BYTES} random ones are needed",
+            bytes.len()
+        )));
     }
     Ok(Sha256::digest(bytes).into())
 }
@@ -83,19 +88,19 @@ fn given(path: &Path) -> Result<[u8; 32], String> {
 /// The one in the data directory, made where it is missing. Written beside its place and moved there, so that no crash leaves half
 /// of one; one that is damaged costs a login.
 fn own(path: &Path) -> Result<[u8; 32], String> {
-    let told =
+    let unusable =
         |error: std::io::Error| format!("the key of logins {} cannot be used: {error}", path.display());
-    private::close(path).map_err(told)?;
+    private::close(path).map_err(unusable)?;
     match std::fs::read(path) {
         Ok(bytes) if bytes.len() >= SECRET_BYTES => return Ok(Sha256::digest(bytes).into()),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(error)),
         _ => {}
     }
     let bytes = credentials::edit::random::<SECRET_BYTES>()?;
     let beside = path.with_extension("new");
-    let mut file = private::create_anew(&beside).map_err(told)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(told)?;
-    std::fs::rename(&beside, path).map_err(told)?;
+    let mut file = private::create_anew(&beside).map_err(unusable)?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(unusable)?;
+    std::fs::rename(&beside, path).map_err(unusable)?;
     Ok(Sha256::digest(bytes).into())
 }
 
@@ -120,10 +125,10 @@ mod tests {
         let path = dir.path().join(FILE);
         let key = own(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(own(&path).unwrap(), key, "a restart knows the sessions again");
+        assert_eq!(own(&path).unwrap(), key, "sessions survive a restart");
         std::fs::write(&path, b"torn").unwrap();
         let anew = own(&path).unwrap();
-        assert!(anew != key && own(&path).unwrap() == anew, "half a key is none");
+        assert!(anew != key && own(&path).unwrap() == anew, "a truncated key is replaced");
     }
 
     #[test]

@@ -42,8 +42,8 @@ fn tls(config: &Config) -> &'static str {
 
 /// Where people find the console. One that listens on every address is on this machine, too.
 fn page(config: &Config, address: SocketAddr) -> String {
-    let told = config.advertise.as_deref().is_some_and(|url| !url.is_empty());
-    let site = if address.ip().is_unspecified() && !told {
+    let advertised = config.advertise.as_deref().is_some_and(|url| !url.is_empty());
+    let site = if address.ip().is_unspecified() && !advertised {
         format!("{}://localhost:{}", config.scheme(), address.port())
     } else {
         reached(config, address)
@@ -79,7 +79,7 @@ mod tests {
         let everywhere = [("listen", "0.0.0.0:0"), ("insecure_listen", "true"), ("base_path", "/tools")];
         let anywhere = "0.0.0.0:4711".parse().unwrap();
         assert_eq!(page(&config(&everywhere), anywhere), "http://localhost:4711/tools/");
-        let told = [&everywhere[..], &[("advertise", "http://jobs.example.com")]].concat();
-        assert_eq!(page(&config(&told), anywhere), "http://jobs.example.com/tools/");
+        let advertised = [&everywhere[..], &[("advertise", "http://jobs.example.com")]].concat();
+        assert_eq!(page(&config(&advertised), anywhere), "http://jobs.example.com/tools/");
     }
 }

@@ -51,7 +51,7 @@ pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppErr
     }
 }
 
-/// The embedded store supervisor on this machine and has no clock of its own; but time does not go back over a restart. A clock that is
+/// The embedded store lives on this machine and has no clock of its own; but time does not go back over a restart. A clock that is
 /// ahead at boot cannot be told from a long pause.
 fn compare_clock(data_dir: &Path, most: Duration) {
     let Some(written) = EmbeddedRegistry::last_written(data_dir) else { return };

@@ -18,9 +18,9 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use rosterd_api::backend::{Answer, Backend, Conversation};
-use rosterd_coordinator::driver::{Driver, Gauge, HAPPENINGS, Sink, coordinator};
+use rosterd_coordinator::driver::{Driver, EVENT_BACKLOG, Gauge, Sink, coordinator};
 use rosterd_coordinator::handle::{
-    Birth, Done, DumpNode, Handle, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
+    Birth, ClusterEvent, Done, DumpNode, Handle, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
     MemberRow, Operation, Peer, ServerRow, Survey,
 };
 use rosterd_coordinator::settings::Settings;
@@ -44,7 +44,7 @@ pub type Tracers = Box<dyn Fn(&CoordinatorId) -> Box<dyn Tracer> + Send + Sync>;
 
 /// Where a coordinator decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum DriverThread {
     /// On a thread of its own: a scheduled time waits for no task of the many streams.
     OwnThread,
     /// Among the tasks of whoever runs it: in a simulation, which has one thread and a clock of its own.
@@ -68,7 +68,7 @@ pub struct Parts {
     /// What traces it; none: nothing does.
     pub tracer: Option<Tracers>,
     /// Where it decides.
-    pub place: Place,
+    pub place: DriverThread,
 }
 
 /// The coordinator of the moment, to whoever serves it.
@@ -77,7 +77,7 @@ pub struct Supervisor {
     namespace: Namespace,
     handle: RwLock<Handle>,
     health: watch::Sender<Health>,
-    happenings: broadcast::Sender<Arc<Happening>>,
+    events: broadcast::Sender<Arc<ClusterEvent>>,
     stopping: AtomicBool,
 }
 
@@ -85,20 +85,20 @@ impl Supervisor {
     /// The first life.
     pub fn new(parts: Parts, registry: Arc<dyn Registry>) -> (Arc<Self>, Driver) {
         let (health, _) = watch::channel(Health::Starting);
-        let (happenings, _) = broadcast::channel(HAPPENINGS);
+        let (events, _) = broadcast::channel(EVENT_BACKLOG);
         let (handle, driver) = parts.coordinator(registry);
-        let driver = driver.speaking_through(health.clone(), happenings.clone());
+        let driver = driver.speaking_through(health.clone(), events.clone());
         let namespace = handle.namespace().clone();
         let (handle, stopping) = (RwLock::new(handle), AtomicBool::new(false));
-        (Arc::new(Self { parts, namespace, handle, health, happenings, stopping }), driver)
+        (Arc::new(Self { parts, namespace, handle, health, events, stopping }), driver)
     }
 
     /// Supervisor until asked to stop (true), or until a session is over that no other can follow (false).
     pub async fn run(&self, mut driver: Driver, open: Option<Open>, stop: CancellationToken) -> bool {
         loop {
             let asked = match self.parts.place {
-                Place::OwnThread => on_own_thread(driver).await,
-                Place::Inline => driver.run().await,
+                DriverThread::OwnThread => on_own_thread(driver).await,
+                DriverThread::Inline => driver.run().await,
             };
             if asked || self.stopping.load(Ordering::SeqCst) {
                 return true;
@@ -112,7 +112,7 @@ impl Supervisor {
             };
             let (handle, next) = self.parts.coordinator(registry);
             tracing::warn!(coordinator = %handle.id(), "a new store session is open");
-            driver = next.speaking_through(self.health.clone(), self.happenings.clone());
+            driver = next.speaking_through(self.health.clone(), self.events.clone());
             *self.handle.write().unwrap_or_else(PoisonError::into_inner) = handle;
             if self.stopping.load(Ordering::SeqCst) {
                 self.handle().stop();
@@ -126,10 +126,10 @@ impl Supervisor {
         self.handle().stop();
     }
 
-    /// Tells those who watch what happened beside the coordinator.
-    pub fn tell(&self, happening: Happening) {
+    /// Publishes an event that happened beside the coordinator to its watchers.
+    pub fn publish(&self, event: ClusterEvent) {
         // Nobody may watch.
-        let _unheard = self.happenings.send(Arc::new(happening));
+        let _unwatched = self.events.send(Arc::new(event));
     }
 
     /// The coordinator as it is now.
@@ -153,7 +153,7 @@ async fn on_own_thread(driver: Driver) -> bool {
             }))
         });
         let end: std::thread::Result<std::io::Result<bool>> = catch_unwind(live);
-        // Who waited for it may have gone.
+        // The waiter may have gone.
         let _gone = done.send(end);
     };
     if let Err(error) = std::thread::Builder::new().name("coordinator".into()).spawn(thread) {
@@ -293,8 +293,8 @@ impl Backend for Supervisor {
         async move { handle.dump(job).await }.boxed()
     }
 
-    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
-        self.happenings.subscribe()
+    fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>> {
+        self.events.subscribe()
     }
 
     fn health(&self) -> watch::Receiver<Health> {

@@ -79,7 +79,7 @@ fn read_headers(otlp: &Otlp) -> Result<Vec<(String, String)>, AppError> {
     })
 }
 
-/// The headers, or the number of the first line that is none.
+/// The headers, or the number of the first line that is not a header.
 fn headers(text: &str) -> Result<Vec<(String, String)>, usize> {
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -90,8 +90,8 @@ fn headers(text: &str) -> Result<Vec<(String, String)>, usize> {
             let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             // What ends so carries bytes in gRPC.
             let named = !name.is_empty() && name.chars().all(is_name) && !name.ends_with("-bin");
-            let told = value.chars().all(|c| c.is_ascii_graphic() || c == ' ');
-            if named && told { Ok((name, value.to_owned())) } else { Err(number) }
+            let printable = value.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+            if named && printable { Ok((name, value.to_owned())) } else { Err(number) }
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use rosterd_domain::id::JobName;
 use super::{AppError, store};
 use crate::config::{Config, Registry as RegistryConfig};
 use crate::transfer::elastic_job;
-pub use crate::transfer::{Existing, Export, Job, PutError, Report, TakeError, Taken};
+pub use crate::transfer::{Existing, Export, ImportReport, Job, PutError, TakeError, Taken};
 use rosterd_history::EventKind;
 use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
@@ -81,7 +81,7 @@ impl Opened {
         }
     }
 
-    /// What an import would find where nothing is: to look must not make a store.
+    /// What an import would find in an empty place: looking must not create a store.
     pub(super) fn nothing(config: &Config) -> Self {
         let store = MemoryStore::new(&config.namespace);
         Self::Nothing(Arc::new(store.open("nothing", SessionOptions::default())))
@@ -116,13 +116,13 @@ pub async fn export(config: &Config, jobs: &[JobName]) -> Result<Taken, Transfer
     Ok(taken?)
 }
 
-/// Puts jobs into a store; it is made where there is none. `origin`: where they come from, for people.
+/// Puts jobs into a store; it is created if it is missing. `origin`: where they come from, for people.
 pub async fn import(
     config: &Config,
     export: Export,
     how: How,
     origin: &str,
-) -> Result<Report, TransferError> {
+) -> Result<ImportReport, TransferError> {
     let opened = match &config.registry {
         RegistryConfig::Embedded { data_dir } if how.dry_run && !EmbeddedRegistry::is_in(data_dir) => {
             Opened::nothing(config)
@@ -150,7 +150,7 @@ pub async fn import(
 
 /// One line for the audit, and one of each job. Only where a history is at hand: on an ensemble each coordinator has its
 /// own, and of those at most one is in the directory that the configuration names.
-async fn note(config: &Config, put: &Result<Report, PutError>, origin: &str) {
+async fn note(config: &Config, put: &Result<ImportReport, PutError>, origin: &str) {
     let data_dir = store::data_dir(&config.registry);
     let here = super::history::is_shared(config) || super::history::is_in(data_dir);
     if matches!(config.registry, RegistryConfig::ZooKeeper(_)) && !here {

@@ -1,4 +1,4 @@
-//! `rosterd alarms`: what is wrong, who was told, and what is not told for a time. Of the coordinator that answers.
+//! `rosterd alarms`: what is wrong, who was notified, and what is silenced, as the coordinator that answers knows it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use rosterd_wire::proto::v1::alarm_service_client::AlarmServiceClient;
 #[derive(Debug, Args)]
 pub(crate) struct Alarms {
     #[command(subcommand)]
-    command: Command,
+    command: AlarmsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AlarmsCommand {
     /// List what is wrong, silences and receivers
     #[command(alias = "ls")]
     List(List),
@@ -111,14 +111,14 @@ where
 impl Alarms {
     pub(crate) async fn run(self) -> Result {
         match self.command {
-            Command::List(list) => list.run().await,
-            Command::Silence(silence) => silence.run().await,
-            Command::Unsilence(Unsilence { id, form, server }) => {
+            AlarmsCommand::List(list) => list.run().await,
+            AlarmsCommand::Silence(silence) => silence.run().await,
+            AlarmsCommand::Unsilence(Unsilence { id, form, server }) => {
                 let question = v1::DeleteSilenceRequest { id: id.clone() };
                 ask(&server, question, |mut c, q| async move { c.delete_silence(q).await }).await?;
                 form.show(|| json!({ "id": id, "effect": "removed" }), || format!("silence {id} removed"))
             }
-            Command::Test(test) => test.run().await,
+            AlarmsCommand::Test(test) => test.run().await,
         }
     }
 }
@@ -227,8 +227,8 @@ fn alarms(alarms: &[v1::Alarm]) -> Table {
         let state = match (alarm.resolved_at.as_ref(), alarm.silenced, alarm.told.is_empty()) {
             (Some(at), ..) => format!("ended {}", date(Some(at))),
             (None, true, _) => "silenced".to_owned(),
-            (None, false, true) => "not told yet".to_owned(),
-            (None, false, false) => format!("told {}", alarm.told.join(", ")),
+            (None, false, true) => "not notified yet".to_owned(),
+            (None, false, false) => format!("notified {}", alarm.told.join(", ")),
         };
         [
             Cell::from(alarm.alarm.as_str()),
@@ -297,9 +297,9 @@ fn all_as_json(found: &v1::ListAlarmsResponse) -> Value {
 }
 
 fn silence_as_json(silence: &v1::Silence) -> Value {
-    let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let non_empty = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     json!({
-        "id": silence.id, "alarm": said(&silence.alarm), "job": said(&silence.job),
+        "id": silence.id, "alarm": non_empty(&silence.alarm), "job": non_empty(&silence.job),
         "until": json_time(silence.until.as_ref()), "comment": silence.comment, "by": silence.by,
     })
 }

@@ -13,20 +13,20 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The connection, by the environment and the context alone: what was typed so far is not known here.
 #[derive(Debug, Parser)]
-struct Asked {
+struct CompletionServer {
     #[command(flatten)]
     server: Server,
 }
 
-/// The names of jobs; none where nobody answers in time.
+/// The names of jobs; none if no coordinator answers in time.
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
-    let Ok(asked) = Asked::try_parse_from(["rosterd"]) else { return Vec::new() };
+    let Ok(connection) = CompletionServer::try_parse_from(["rosterd"]) else { return Vec::new() };
     let names = async {
         let question = v1::ListJobsRequest::default();
-        asked
+        connection
             .server
             .ask(question, |mut client, question| async move { client.list_jobs(question).await })
             .await

@@ -3,11 +3,11 @@
 use clap::Args;
 use rosterd_client::embedding::Access;
 
-use super::context;
+use super::contexts::{self, Context};
 use super::failure::Result;
 use super::identity::Identity;
 
-/// Who is asked where nobody is named.
+/// The coordinator that a command asks if none is named.
 const HERE: &str = "http://127.0.0.1:7700";
 
 /// Coordinators, and what goes with connections to them.
@@ -34,7 +34,7 @@ pub(crate) struct Resolved {
 impl Connection {
     pub(crate) fn resolve(&self) -> Result<Resolved> {
         // An empty variable is one that is not set.
-        let context = context::named(self.context.as_deref().filter(|name| !name.is_empty()))?;
+        let context = contexts::named(self.context.as_deref().filter(|name| !name.is_empty()))?;
         let typed: Vec<String> = self.server.iter().filter(|server| !server.is_empty()).cloned().collect();
         let servers = match (typed.is_empty(), context.server.is_empty()) {
             (false, _) => typed,
@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// What was typed, as a context keeps it.
-    pub(crate) fn kept(&self) -> context::Context {
+    pub(crate) fn kept(&self) -> Context {
         self.identity.kept(self.server.iter().filter(|server| !server.is_empty()).cloned().collect())
     }
 }

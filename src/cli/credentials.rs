@@ -10,7 +10,7 @@ use serde_json::json;
 use super::failure::{Code, Failure, Result};
 use super::output::form::{ListForm, say};
 use super::output::table::{Cell, Table, col};
-use crate::app::credentials::edit::{self, Row, Wanted};
+use crate::app::credentials::edit::{self, NewCredential, Row};
 
 /// Below `rosterd credentials`.
 #[derive(Debug, Subcommand)]
@@ -86,8 +86,8 @@ impl Credentials {
 impl Add {
     fn run(self) -> Result {
         let Self { name, role, jobs, certificate, expires, file } = self;
-        let wanted = Wanted { name, role, jobs, certificate, expires };
-        match edit::add(&file.file, wanted).map_err(failed)? {
+        let credential = NewCredential { name, role, jobs, certificate, expires };
+        match edit::add(&file.file, credential).map_err(failed)? {
             Some(secret) => {
                 eprintln!("The secret is shown this once; give it to its owner as ROSTERD_CREDENTIAL:");
                 say(&secret)

@@ -28,7 +28,7 @@ impl Dev {
         let embedded = ("registry".to_owned(), "embedded".to_owned());
         let mut sources = self.settings.sources(&[]);
         sources.defaults.push(("data_dir", DATA_DIR.into()));
-        // What happens is told in lines of its own, crashes and failovers as well.
+        // Prints a line for each event, crashes and failovers as well.
         sources.defaults.push(("log", "warn,rosterd_coordinator::notes=off".into()));
         sources.flags.push(embedded);
         let voice = Voice { color: look().color, program: program(), worker: WORKER };
@@ -81,7 +81,7 @@ impl DevWorker {
         });
         let over = async {
             let mut all = Vec::new();
-            // However it ends, nobody is there any more who wants this worker.
+            // However it ends, nobody wants this worker from then on.
             let _over = tokio::io::stdin().read_to_end(&mut all).await;
         };
         let worker = Worker::new(options).server(self.server).slots(4).add(job).shutdown(over);

@@ -13,7 +13,7 @@ use super::output::span::{human, time};
 use super::output::table::{painted, style};
 use super::output::text::{count, word, wrapped};
 use super::server::{Client, Server};
-use super::store::Store;
+use super::store::StoreArgs;
 use crate::app::doctor::{Finding, Level, look as look_at_machine};
 use rosterd_wire::proto::v1;
 
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    store: Store,
+    store: StoreArgs,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -140,7 +140,7 @@ impl Doctor {
     }
 }
 
-/// Whether each coordinator of the cluster can be reached from here, under the URL that workers are told.
+/// Whether each coordinator of the cluster can be reached from here, under the URL that workers get.
 async fn others(admin: &super::server::Admin) -> Vec<Finding> {
     let call = |mut c: Client, q| async move { c.list_coordinators(q).await };
     let Ok(answer) = admin.ask(v1::ListCoordinatorsRequest {}, call).await else { return Vec::new() };

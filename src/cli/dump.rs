@@ -46,7 +46,7 @@ impl Dump {
     }
 }
 
-/// Data that is no text is a list of bytes.
+/// Data that is not text is a list of bytes.
 fn node_json(node: &v1::DumpNode) -> Value {
     let data = match std::str::from_utf8(&node.data) {
         Ok(text) => Value::from(text),

@@ -21,7 +21,7 @@ pub(crate) struct Events {
     /// job: made, changed, triggered, held, removed; operation: a run to be stopped, a worker to leave; worker: came, left
     /// or died; assigned: items given to instances; run: crashed, or a failover
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
-    kind: Option<Kind>,
+    kind: Option<EventKind>,
     /// Only what this credential asked for
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     principal: String,
@@ -40,7 +40,7 @@ pub(crate) struct Events {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
+enum EventKind {
     Job,
     Operation,
     Worker,
@@ -48,14 +48,14 @@ enum Kind {
     Run,
 }
 
-impl From<Kind> for v1::EventKind {
-    fn from(kind: Kind) -> Self {
+impl From<EventKind> for v1::EventKind {
+    fn from(kind: EventKind) -> Self {
         match kind {
-            Kind::Job => Self::Job,
-            Kind::Operation => Self::Operation,
-            Kind::Worker => Self::Worker,
-            Kind::Assigned => Self::Assigned,
-            Kind::Run => Self::Run,
+            EventKind::Job => Self::Job,
+            EventKind::Operation => Self::Operation,
+            EventKind::Worker => Self::Worker,
+            EventKind::Assigned => Self::Assigned,
+            EventKind::Run => Self::Run,
         }
     }
 }

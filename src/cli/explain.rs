@@ -46,24 +46,24 @@ impl Explain {
     }
 }
 
-fn sentence(said: &v1::ExplainedSentence) -> Value {
+fn sentence(sentence: &v1::ExplainedSentence) -> Value {
     let link = |link: &v1::SentenceLink| json!({ "text": link.text, "href": link.href });
-    json!({ "part": said.part, "text": said.text, "links": said.links.iter().map(link).collect::<Value>() })
+    json!({ "part": sentence.part, "text": sentence.text, "links": sentence.links.iter().map(link).collect::<Value>() })
 }
 
 /// The sentences below one another, each part beside its name.
 fn text(job: &str, item: u32, sentences: &[v1::ExplainedSentence]) -> String {
-    let wide = sentences.iter().map(|said| said.part.len()).max().unwrap_or_default() + 2;
+    let wide = sentences.iter().map(|sentence| sentence.part.len()).max().unwrap_or_default() + 2;
     let mut out = format!("{job}/{item}\n");
     let mut before = "";
-    for said in sentences {
-        let mut name = if said.part == before { "" } else { &said.part };
-        for line in wrapped(&said.text, COLUMNS - 2 - wide) {
+    for sentence in sentences {
+        let mut name = if sentence.part == before { "" } else { &sentence.part };
+        for line in wrapped(&sentence.text, COLUMNS - 2 - wide) {
             out.push_str(format!("  {name:wide$}{line}").trim_end());
             out.push('\n');
             name = "";
         }
-        before = &said.part;
+        before = &sentence.part;
     }
     out
 }
@@ -74,15 +74,18 @@ mod tests {
 
     #[test]
     fn an_explanation_fits_a_terminal() {
-        let said = |part: &str, text: &str| v1::ExplainedSentence {
+        let sentence = |part: &str, text: &str| v1::ExplainedSentence {
             part: part.into(),
             text: text.into(),
             links: Vec::new(),
         };
         let sentences = [
-            said("owner", "10.0.0.2@-@w2 owns item 0 of report; its worker is attached to coordinator c1."),
-            said("candidates", "10.0.0.1@-@w1 may own items, too, and has 2-3."),
-            said("candidates", "10.0.0.3@-@w3 gets no items: its worker is leaving."),
+            sentence(
+                "owner",
+                "10.0.0.2@-@w2 owns item 0 of report; its worker is attached to coordinator c1.",
+            ),
+            sentence("candidates", "10.0.0.1@-@w1 may own items, too, and has 2-3."),
+            sentence("candidates", "10.0.0.3@-@w3 gets no items: its worker is leaving."),
         ];
         let expected = "\
 report/0

@@ -9,7 +9,7 @@ use rosterd_domain::id::JobName;
 
 use super::failure::{Code, Failure, Result};
 use super::output::form::say;
-use super::store::Store;
+use super::store::StoreArgs;
 use crate::app::transfer;
 use rosterd_runtime::private;
 
@@ -21,7 +21,7 @@ pub(crate) struct Export {
     #[arg(long = "job", value_name = "NAME")]
     jobs: Vec<JobName>,
     #[command(flatten)]
-    store: Store,
+    store: StoreArgs,
 }
 
 impl Export {

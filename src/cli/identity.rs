@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rosterd_client::embedding::Access;
 
-use super::context::Context;
+use super::contexts::Context;
 use super::failure::{Failure, Result};
 
 /// Certificates and the credential.

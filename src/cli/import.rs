@@ -10,8 +10,8 @@ use rosterd_domain::id::{JobName, Token};
 use super::failure::{Code, Failure, Result};
 use super::options::Consent;
 use super::output::form::say;
-use super::store::Store;
-use crate::app::transfer::{self, Existing, Export, How, Report, TransferError};
+use super::store::StoreArgs;
+use crate::app::transfer::{self, Existing, Export, How, ImportReport, TransferError};
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 30;
@@ -33,7 +33,7 @@ pub(crate) struct Import {
     #[command(flatten)]
     how: Manner,
     #[command(flatten)]
-    store: Store,
+    store: StoreArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,7 +94,7 @@ struct ElasticJob {
     #[command(flatten)]
     how: Manner,
     #[command(flatten)]
-    store: Store,
+    store: StoreArgs,
 }
 
 fn failed(error: TransferError) -> Failure {
@@ -139,7 +139,7 @@ fn parse(path: &Path) -> Result<Export> {
     })
 }
 
-fn words(report: &Report, dry_run: bool) -> String {
+fn words(report: &ImportReport, dry_run: bool) -> String {
     let would = if dry_run { "would be " } else { "" };
     let mut lines = String::new();
     for job in &report.made {

@@ -54,7 +54,7 @@ impl Info {
                 ("started", date(info.started_at.as_ref())),
                 ("now", date(info.now.as_ref())),
                 ("coordinators", info.coordinators.join(" ")),
-                ("history", info.history.as_ref().map(stands).unwrap_or_default()),
+                ("history", info.history.as_ref().map(history_state).unwrap_or_default()),
             ])
         };
         self.form.show(json, text)
@@ -62,7 +62,7 @@ impl Info {
 }
 
 /// Where the history is, and what is wrong with it.
-fn stands(history: &v1::HistoryStatus) -> String {
+fn history_state(history: &v1::HistoryStatus) -> String {
     let place = if history.database.is_empty() { "a file of its own" } else { &history.database };
     let mut text = place.to_owned();
     for (count, what) in [(history.waiting, "wait"), (history.dropped, "were dropped")] {

@@ -18,7 +18,7 @@ use rosterd_wire::proto::v1;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Instances {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<InstancesCommand>,
     #[command(flatten)]
     list: List,
 }
@@ -34,7 +34,7 @@ struct List {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum InstancesCommand {
     /// List instances: worker processes, a row for each of their jobs
     #[command(alias = "ls")]
     List(List),
@@ -74,8 +74,8 @@ impl Instances {
     pub(crate) async fn run(self) -> Result {
         match self.command {
             None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-            Some(Command::Drain(drain)) => {
+            Some(InstancesCommand::List(list)) => list.run().await,
+            Some(InstancesCommand::Drain(drain)) => {
                 let grace = drain.grace.and_then(|grace| grace.try_into().ok());
                 let admin = drain.server.admin().await?;
                 let instance = named(&admin, "", &drain.instance).await?;
@@ -83,7 +83,7 @@ impl Instances {
                 let answer = admin.ask(question, |mut c, q| async move { c.drain_instance(q).await });
                 report(drain.form, &answer.await?.changes)
             }
-            Some(Command::Shutdown(shutdown)) => {
+            Some(InstancesCommand::Shutdown(shutdown)) => {
                 let admin = shutdown.server.admin().await?;
                 let instance = named(&admin, &shutdown.job, &shutdown.instance).await?;
                 let question = v1::ShutdownInstanceRequest { job: shutdown.job, instance };

@@ -35,7 +35,7 @@ impl Logs {
             while let Some(message) = events.message().await.map_err(|status| admin.refused(status))? {
                 match message.event {
                     Some(Event::RunEnded(ended)) if ended.job == job && ended.item == item => {
-                        tell(&ended.output, &ended.error)?;
+                        show(&ended.output, &ended.error)?;
                     }
                     Some(Event::EventsLost(lost)) => {
                         eprintln!("rosterd: {} events were lost: this is too slow", lost.count)
@@ -53,12 +53,12 @@ impl Logs {
             );
             return Err(Failure::failed(Code::NotFound, what));
         }
-        tell(&run.output, &run.error)
+        show(&run.output, &run.error)
     }
 }
 
 /// The output as it is; an error beside it.
-fn tell(output: &str, error: &str) -> Result {
+fn show(output: &str, error: &str) -> Result {
     if !error.is_empty() {
         eprintln!("{}", error.trim_end());
     }

@@ -15,7 +15,7 @@ use rosterd_wire::proto::v1;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Machines {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<MachinesCommand>,
     #[command(flatten)]
     list: List,
 }
@@ -34,7 +34,7 @@ struct List {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum MachinesCommand {
     /// List machines
     #[command(alias = "ls")]
     List(List),
@@ -43,10 +43,10 @@ enum Command {
     /// Take a machine back into service for all its jobs
     Enable(Named),
     /// Shut all instances on a machine down for all their jobs; runs in flight finish
-    Shutdown(Asked),
+    Shutdown(Confirmed),
     /// Forget a machine; refused while it has instances
     #[command(alias = "delete", alias = "rm")]
-    Remove(Asked),
+    Remove(Confirmed),
 }
 
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ struct Disable {
 }
 
 #[derive(Debug, Args)]
-struct Asked {
+struct Confirmed {
     #[command(flatten)]
     consent: Consent,
     #[command(flatten)]
@@ -80,16 +80,24 @@ impl Machines {
     pub(crate) async fn run(self) -> Result {
         match self.command {
             None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-            Some(Command::Disable(disable)) => disable.machine.set_enabled(false, disable.cancel).await,
-            Some(Command::Enable(machine)) => machine.set_enabled(true, false).await,
-            Some(Command::Shutdown(Asked { machine: Named { address, form, server }, consent })) => {
+            Some(MachinesCommand::List(list)) => list.run().await,
+            Some(MachinesCommand::Disable(disable)) => {
+                disable.machine.set_enabled(false, disable.cancel).await
+            }
+            Some(MachinesCommand::Enable(machine)) => machine.set_enabled(true, false).await,
+            Some(MachinesCommand::Shutdown(Confirmed {
+                machine: Named { address, form, server },
+                consent,
+            })) => {
                 consent.ask(&format!("Shut all instances on {address} down, for all their jobs?"))?;
                 let question = v1::ShutdownMachineRequest { machine: address };
                 let answer = server.ask(question, |mut c, q| async move { c.shutdown_machine(q).await });
                 report(form, &answer.await?.changes)
             }
-            Some(Command::Remove(Asked { machine: Named { address, form, server }, consent })) => {
+            Some(MachinesCommand::Remove(Confirmed {
+                machine: Named { address, form, server },
+                consent,
+            })) => {
                 consent.ask(&format!("Forget the machine {address}, and whether it is disabled?"))?;
                 let question = v1::RemoveMachineRequest { machine: address };
                 let answer = server.ask(question, |mut c, q| async move { c.remove_machine(q).await });

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Command};
 
-use super::command;
 use super::failure::{Code, Failure, Result};
 use super::output::form::say;
 
@@ -15,9 +14,10 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self) -> Result {
+    /// `command`: all commands.
+    pub(crate) fn run(&self, command: Command) -> Result {
         let written =
-            std::fs::create_dir_all(&self.dir).and_then(|()| clap_mangen::generate_to(command(), &self.dir));
+            std::fs::create_dir_all(&self.dir).and_then(|()| clap_mangen::generate_to(command, &self.dir));
         let dir = self.dir.display();
         written.map_err(|error| Failure::failed(Code::Output, format!("{dir}: {error}")))?;
         say(&format!("the manual is in {dir}: man {dir}/rosterd.1"))

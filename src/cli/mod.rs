@@ -9,6 +9,7 @@ mod completion;
 mod conformance;
 mod connection;
 mod context;
+mod contexts;
 mod credentials;
 mod cron;
 mod dev;
@@ -82,7 +83,7 @@ enum Command {
     Exec(Box<exec::Exec>),
     /// List, apply, trigger, pause, disable and remove jobs
     #[command(subcommand, alias = "job")]
-    Jobs(jobs::Jobs),
+    Jobs(jobs::JobsCommand),
     /// List a job's items: who owns them, what they do
     #[command(alias = "item")]
     Items(Listed<items::Items>),
@@ -178,7 +179,7 @@ pub fn main() -> ExitCode {
         Command::Cron(cron) => cron.run(),
         Command::Plan(plan) => plan.run(),
         Command::Completion(completion) => completion.run(),
-        Command::Man(man) => man.run(),
+        Command::Man(man) => man.run(command()),
         command => tokio::runtime::Runtime::new()
             .map_err(|error| Failure::failed(Code::Runtime, error))
             .and_then(|runtime| {
@@ -229,7 +230,7 @@ impl Command {
             Self::Cron(cron) => cron.run(),
             Self::Plan(plan) => plan.run(),
             Self::Completion(completion) => completion.run(),
-            Self::Man(man) => man.run(),
+            Self::Man(man) => man.run(command()),
         }
     }
 }

@@ -218,7 +218,7 @@ fn moment_at(text: &str, now: jiff::Timestamp, zone: TimeZone) -> Result<Time, S
         "now" => Some(Time::from(now)),
         "today" => local(today.at(0, 0, 0, 0)),
         "yesterday" => today.yesterday().ok().and_then(|day| local(day.at(0, 0, 0, 0))),
-        // A date alone is its midnight; one with a zone is no local one.
+        // A date alone is its midnight; one with a zone is not a local one.
         _ if text.ends_with(['Z', 'z']) || text.contains('+') => None,
         _ => (text.parse::<civil::DateTime>().ok())
             .or_else(|| text.parse::<civil::Time>().ok().map(|time| today.to_datetime(time)))

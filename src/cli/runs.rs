@@ -17,13 +17,13 @@ use rosterd_wire::proto::v1;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Runs {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RunsCommand>,
     #[command(flatten)]
     list: List,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum RunsCommand {
     /// List runs, latest first
     #[command(alias = "ls")]
     List(List),
@@ -93,8 +93,8 @@ impl Runs {
     pub(crate) async fn run(self) -> Result {
         match self.command {
             None => self.list.run().await,
-            Some(Command::List(list)) => list.run().await,
-            Some(Command::Show(show)) => show.run().await,
+            Some(RunsCommand::List(list)) => list.run().await,
+            Some(RunsCommand::Show(show)) => show.run().await,
         }
     }
 }

@@ -79,7 +79,7 @@ impl Server {
             match endpoint(server, &to.access)?.connect().await {
                 Ok(channel) => return Ok(channel),
                 Err(error) => match explain(server, &error) {
-                    // Nobody has seen what was to be said: the next one may do.
+                    // Nobody has seen the request: the next coordinator may take it.
                     Some(why) => {
                         known = true;
                         tried.push(why.to_string());
@@ -196,7 +196,7 @@ impl Admin {
     }
 }
 
-/// Asks, and waits so long for the answer. The coordinator is told a little more: what it cannot answer in time is
+/// Asks, and waits this long for the answer. The coordinator gets a little more time: what it cannot answer in time is
 /// told here, in our words.
 pub(crate) async fn bounded<Q, F: Future>(
     timeout: Duration,

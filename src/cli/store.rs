@@ -10,7 +10,7 @@ use crate::config::{Config, Sources};
 
 /// Which store: the same fields, file and variables as for `rosterd serve`.
 #[derive(Debug, Args)]
-pub(crate) struct Store {
+pub(crate) struct StoreArgs {
     /// TOML file; overridden by ROSTERD_* environment variables and flags
     #[arg(long, value_name = "FILE", env = "ROSTERD_CONFIG")]
     config: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub(crate) fn directory(data_dir: &str, namespace: Option<String>) -> Result<Con
     Ok(read(&sources)?.config)
 }
 
-impl Store {
+impl StoreArgs {
     /// Whether a store is named at all, by a flag or by the environment.
     pub(crate) fn is_given(&self) -> bool {
         let environment = Sources::environment();

@@ -70,7 +70,7 @@ impl Top {
             ));
         }
         let admin = self.server.admin().await?;
-        // What is refused is said on an ordinary screen.
+        // A refusal is printed on the ordinary screen.
         let mut seen = see(&admin).await?;
         let failed = |error: std::io::Error| Failure::failed(Code::Output, error);
         let screen = Screen::take().map_err(failed)?;

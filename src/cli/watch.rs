@@ -30,7 +30,7 @@ impl Watch {
         let admin = self.server.admin().await?;
         let job = self.job.name();
         if !job.is_empty() {
-            // Of a job that is not there nothing would ever be told.
+            // A job that does not exist would never send an event.
             let question = v1::GetJobRequest { job: job.clone(), ..Default::default() };
             admin.ask(question, |mut c: Client, q| async move { c.get_job(q).await }).await?;
         }

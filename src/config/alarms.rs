@@ -11,11 +11,10 @@ use rosterd_alarms::settings::{Form, Mail, Pattern, Receiver, Rule, Security, Se
 use toml::{Table, Value};
 
 use super::defect::{Defect, Origin};
-use super::reader::Reader;
+use super::field::ALARMS;
+use super::reader::ConfigReader;
 use super::value;
 
-/// The table's name.
-pub(super) const TABLE: &str = "alarms";
 /// Most rules, and most receivers.
 const MOST: usize = 200;
 /// Where PagerDuty takes events.
@@ -23,16 +22,16 @@ const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
 /// As it stands in the file. There is no secret in it.
 pub(super) fn print(table: &Value, origin: &Origin) -> String {
-    let whole = Table::from_iter([(TABLE.to_owned(), table.clone())]);
+    let whole = Table::from_iter([(ALARMS.to_owned(), table.clone())]);
     let text = toml::to_string(&whole).unwrap_or_default();
     format!("# alarms and who is told, from {origin}\n{text}")
 }
 
-/// Types the tables; without them nobody is told of anything.
-pub(super) fn read(reader: &mut Reader) -> Settings {
+/// Types the tables; without them no alarm is sent.
+pub(super) fn read(reader: &mut ConfigReader) -> Settings {
     let Some((table, origin)) = reader.alarms.clone() else { return Settings::default() };
     let mut defects = Vec::new();
-    let mut part = Part::new(TABLE.to_owned(), &table, &origin, &mut defects);
+    let mut part = Part::new(ALARMS.to_owned(), &table, &origin, &mut defects);
     let usual = Settings::default();
     let mut settings = Settings {
         interval: part.duration("interval", "1s", "1h").unwrap_or(usual.interval),
@@ -80,7 +79,7 @@ fn between(
     if rules.len() > MOST || receivers.len() > MOST {
         let remedy = "use patterns of jobs, and lists at the receiver's";
         push(
-            TABLE.to_owned(),
+            ALARMS.to_owned(),
             format!("{} rules, {} receivers", rules.len(), receivers.len()),
             "that is too many",
             remedy,
@@ -89,17 +88,17 @@ fn between(
     let mut known = BTreeSet::new();
     for name in settings.receivers.iter().map(|receiver| &receiver.name) {
         if !known.insert(name) {
-            push(format!("{TABLE}.receivers"), name.clone(), "two have this name", "give each its own");
+            push(format!("{ALARMS}.receivers"), name.clone(), "two have this name", "give each its own");
         }
     }
     let mut named = BTreeSet::new();
     for rule in &settings.rules {
         if !named.insert(&rule.name) {
             let remedy = "give each a name of its own: it is part of what receivers know an alarm by";
-            push(format!("{TABLE}.rules"), rule.name.clone(), "two have this name", remedy);
+            push(format!("{ALARMS}.rules"), rule.name.clone(), "two have this name", remedy);
         }
         for receiver in rule.receivers.iter().filter(|receiver| !known.contains(receiver)) {
-            let field = format!("{TABLE}.rules.{}.receivers", rule.name);
+            let field = format!("{ALARMS}.rules.{}.receivers", rule.name);
             push(field, receiver.clone(), "there is no such receiver", "name one of [[alarms.receivers]]");
         }
     }

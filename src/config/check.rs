@@ -7,7 +7,7 @@ use std::time::Duration;
 use rosterd_runtime::telemetry::LogFilter;
 
 use super::oidc;
-use super::reader::Reader;
+use super::reader::{ConfigReader, readable};
 use super::value::show;
 use super::{Config, Limits, Log, Login, Registry, Timing, Tls, alarms, history, traces, zookeeper};
 
@@ -15,7 +15,7 @@ use super::{Config, Limits, Log, Login, Registry, Timing, Tls, alarms, history, 
 const MAX_WINDOW: u64 = (1 << 31) - 1;
 
 /// Types every field; none only where a field without which there is no configuration is unusable.
-pub(super) fn config(reader: &mut Reader) -> Option<Config> {
+pub(super) fn config(reader: &mut ConfigReader) -> Option<Config> {
     let namespace = reader.name("namespace", "give the namespace another name");
     let listen = reader.parsed("listen", listen_address, "write address:port, for example 127.0.0.1:7700");
     let listen_metrics =
@@ -63,7 +63,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// `guards`: whether there are credentials, and whether there is TLS.
-fn check_listen(reader: &mut Reader, listen: SocketAddr, guards: (bool, bool), insecure: bool) {
+fn check_listen(reader: &mut ConfigReader, listen: SocketAddr, guards: (bool, bool), insecure: bool) {
     if listen.ip().is_loopback() || insecure {
         return;
     }
@@ -84,7 +84,7 @@ fn check_listen(reader: &mut Reader, listen: SocketAddr, guards: (bool, bool), i
     }
 }
 
-fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<String> {
+fn advertise(reader: &mut ConfigReader, listen: SocketAddr, tls: bool) -> Option<String> {
     let url = |text: &str| {
         let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
         host.filter(|host| !host.is_empty()).ok_or_else(|| "invalid URL".to_owned())?;
@@ -104,7 +104,7 @@ fn advertise(reader: &mut Reader, listen: SocketAddr, tls: bool) -> Option<Strin
 /// The first parts of paths that a coordinator has itself.
 const OWN_PATHS: [&str; 6] = ["api", "assets", "healthz", "login", "metrics", "plain"];
 
-fn base_path(reader: &mut Reader) -> String {
+fn base_path(reader: &mut ConfigReader) -> String {
     let plain = |part: &str| {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         !part.is_empty() && part.bytes().all(known) && !matches!(part, "." | "..")
@@ -126,7 +126,7 @@ fn base_path(reader: &mut Reader) -> String {
     reader.parsed("base_path", parse, remedy).unwrap_or_default()
 }
 
-fn login(reader: &mut Reader, credentials: bool) -> Login {
+fn login(reader: &mut ConfigReader, credentials: bool) -> Login {
     Login {
         age: reader.duration("login_age", "1m", "30d"),
         key_file: readable(reader, "login_key_file"),
@@ -134,22 +134,11 @@ fn login(reader: &mut Reader, credentials: bool) -> Login {
     }
 }
 
-fn credentials(reader: &mut Reader) -> Option<PathBuf> {
+fn credentials(reader: &mut ConfigReader) -> Option<PathBuf> {
     readable(reader, "credentials")
 }
 
-/// A file that is named; a defect if it cannot be read. What is in it is for those who use it.
-pub(super) fn readable(reader: &mut Reader, field: &'static str) -> Option<PathBuf> {
-    let path = PathBuf::from(reader.text(field)?);
-    if let Err(error) =
-        std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut [0]))
-    {
-        reader.push(field, format!("it cannot be read: {error}"), "name a file that can be read");
-    }
-    Some(path)
-}
-
-fn tls(reader: &mut Reader, credentials: bool) -> Option<Tls> {
+fn tls(reader: &mut ConfigReader, credentials: bool) -> Option<Tls> {
     let (cert, key) = (readable(reader, "tls_cert"), readable(reader, "tls_key"));
     let client_ca = readable(reader, "tls_client_ca");
     let required = |text: &str| match text {
@@ -180,7 +169,7 @@ fn tls(reader: &mut Reader, credentials: bool) -> Option<Tls> {
     Some(Tls { cert: cert?, key: key?, client_ca, client_required })
 }
 
-fn registry(reader: &mut Reader) -> Option<Registry> {
+fn registry(reader: &mut ConfigReader) -> Option<Registry> {
     let data_dir = reader.text("data_dir").map(PathBuf::from);
     if let Some(path) = data_dir.as_deref().filter(|path| path.exists() && !path.is_dir()) {
         reader.push("data_dir", format!("{} is not a directory", path.display()), "name a directory");
@@ -203,7 +192,7 @@ fn registry(reader: &mut Reader) -> Option<Registry> {
     }
 }
 
-fn timing(reader: &mut Reader) -> Timing {
+fn timing(reader: &mut ConfigReader) -> Timing {
     let before = reader.defects.len();
     let session = reader.duration("session", "1s", "10m");
     let timing = Timing {
@@ -223,7 +212,7 @@ fn timing(reader: &mut Reader) -> Timing {
     timing
 }
 
-fn check_timing(reader: &mut Reader, timing: &Timing) {
+fn check_timing(reader: &mut ConfigReader, timing: &Timing) {
     let Timing { lease, heartbeat, stop_budget, session, .. } = *timing;
     if session < 2 * lease {
         let problem =
@@ -258,7 +247,7 @@ fn check_timing(reader: &mut Reader, timing: &Timing) {
     }
 }
 
-fn limits(reader: &mut Reader) -> Limits {
+fn limits(reader: &mut ConfigReader) -> Limits {
     let limits = Limits {
         max_receive_bytes: reader.bytes("max_receive_bytes", 256 << 10, 64 << 20),
         max_send_bytes: reader.bytes("max_send_bytes", 1 << 20, 1 << 30),
@@ -289,7 +278,7 @@ fn limits(reader: &mut Reader) -> Limits {
     limits
 }
 
-fn log(reader: &mut Reader) -> Log {
+fn log(reader: &mut ConfigReader) -> Log {
     let filter = |text: &str| match LogFilter::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(error.reason),
@@ -373,7 +362,7 @@ mod tests {
         let user = [("zk_auth", "digest"), ("zk_user", "ann"), ("zk_password_file", this)];
         zookeeper("zk1:2181", &user).unwrap();
         let ca = [("zk_tls_ca", this)];
-        assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone says nothing of who may write");
+        assert!(zookeeper("zk1:2181", &ca).is_err(), "TLS alone does not authenticate a writer");
         zookeeper("zk1:2181", &[ca[0], ("zk_tls_cert", this), ("zk_tls_key", this)]).unwrap();
     }
 

@@ -123,3 +123,6 @@ pub const FIELDS: &[Field] = &[
     row("log", "info", "what is logged: error, warn, info, debug, trace, also by module"),
     row("log_format", "text", "text or json"),
 ];
+
+/// The name of the tables of alarms, which stand in the file alone.
+pub(super) const ALARMS: &str = "alarms";

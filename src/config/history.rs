@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::check::readable;
 use super::defect::Origin;
-use super::reader::Reader;
+use super::reader::{ConfigReader, readable};
 use super::value::is_loopback;
 
 /// What is kept of ended runs, and where.
@@ -20,12 +19,12 @@ pub struct History {
     /// Runs that wait to be written.
     pub queue: usize,
     /// Where.
-    pub place: Place,
+    pub place: HistoryLocation,
 }
 
 /// Where the history is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum HistoryLocation {
     /// In the data directory.
     DataDir,
     /// In this file.
@@ -76,7 +75,7 @@ pub enum DatabaseTls {
 const DATABASE: [&str; 3] = ["history_password_file", "history_tls", "history_tls_ca"];
 
 /// Types the fields.
-pub(super) fn read(reader: &mut Reader) -> History {
+pub(super) fn read(reader: &mut ConfigReader) -> History {
     History {
         retention: reader.duration("history_retention", "1m", "3650d"),
         max_runs: reader.count("history_max_runs", 1000, 10_000_000_000),
@@ -85,7 +84,7 @@ pub(super) fn read(reader: &mut Reader) -> History {
     }
 }
 
-fn place(reader: &mut Reader) -> Place {
+fn place(reader: &mut ConfigReader) -> HistoryLocation {
     let given = reader.text("history").map(str::to_owned);
     let scheme = given.as_deref().and_then(|text| text.split_once("://"));
     let Some((scheme, rest)) = scheme else {
@@ -98,14 +97,14 @@ fn place(reader: &mut Reader) -> Place {
         }
         // Its size is not.
         let _in_order: u64 = spool(reader);
-        return given.map_or(Place::DataDir, |path| Place::File(path.into()));
+        return given.map_or(HistoryLocation::DataDir, |path| HistoryLocation::File(path.into()));
     };
     let (url, scheme, rest) = (format!("{scheme}://{rest}"), scheme.to_owned(), rest.to_owned());
     let hosts = hosts(reader, &scheme, &rest);
     // Nobody but this machine reaches the servers.
     let local = hosts.is_some_and(|hosts| hosts.split(',').all(is_loopback));
     let tls = tls(reader, local);
-    Place::Database(Box::new(Database {
+    HistoryLocation::Database(Box::new(Database {
         url: Secret(url),
         password_file: readable(reader, "history_password_file"),
         tls,
@@ -115,7 +114,7 @@ fn place(reader: &mut Reader) -> Place {
 }
 
 /// The hosts of a URL that is one; its password is shown no more.
-fn hosts(reader: &mut Reader, scheme: &str, rest: &str) -> Option<String> {
+fn hosts(reader: &mut ConfigReader, scheme: &str, rest: &str) -> Option<String> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) =
@@ -143,7 +142,7 @@ fn hosts(reader: &mut Reader, scheme: &str, rest: &str) -> Option<String> {
     None
 }
 
-fn tls(reader: &mut Reader, loopback: bool) -> DatabaseTls {
+fn tls(reader: &mut ConfigReader, loopback: bool) -> DatabaseTls {
     let usual = if loopback { DatabaseTls::Disable } else { DatabaseTls::VerifyFull };
     let mode = |text: &str| match text {
         "disable" => Ok(DatabaseTls::Disable),
@@ -155,7 +154,7 @@ fn tls(reader: &mut Reader, loopback: bool) -> DatabaseTls {
     reader.parsed("history_tls", mode, "write disable, require, verify-ca or verify-full").unwrap_or(usual)
 }
 
-fn ca(reader: &mut Reader, tls: DatabaseTls) -> Option<PathBuf> {
+fn ca(reader: &mut ConfigReader, tls: DatabaseTls) -> Option<PathBuf> {
     if reader.text("history_tls_ca").is_some() && matches!(tls, DatabaseTls::Disable | DatabaseTls::Require) {
         let problem = "no certificate is verified by it";
         reader.push(
@@ -167,7 +166,7 @@ fn ca(reader: &mut Reader, tls: DatabaseTls) -> Option<PathBuf> {
     readable(reader, "history_tls_ca")
 }
 
-fn spool(reader: &mut Reader) -> u64 {
+fn spool(reader: &mut ConfigReader) -> u64 {
     reader.bytes("history_spool", 1 << 20, 1 << 40)
 }
 
@@ -187,15 +186,17 @@ mod tests {
 
     fn database(flags: &[(&str, &str)]) -> Database {
         let loaded = Loaded::read(&sources(flags, &[])).unwrap();
-        let Place::Database(database) = loaded.config.history.place else { panic!("it is in a file") };
+        let HistoryLocation::Database(database) = loaded.config.history.place else {
+            panic!("it is in a file")
+        };
         *database
     }
 
     #[test]
     fn a_history_is_in_a_file_or_in_a_database() {
         let place = |flags: &[(&str, &str)]| Loaded::read(&sources(flags, &[])).unwrap().config.history.place;
-        assert_eq!(place(&[]), Place::DataDir);
-        assert_eq!(place(&[("history", "/var/h.db")]), Place::File("/var/h.db".into()));
+        assert_eq!(place(&[]), HistoryLocation::DataDir);
+        assert_eq!(place(&[("history", "/var/h.db")]), HistoryLocation::File("/var/h.db".into()));
         let found = database(&[("history", "postgres://ann@db:5432/jobs")]);
         assert_eq!((found.tls, found.spool), (DatabaseTls::VerifyFull, 1 << 30));
         for local in ["127.0.0.1:5432", "localhost", "[::1]:1,localhost:2"] {
@@ -219,7 +220,9 @@ mod tests {
         let printed = loaded.print();
         assert!(printed.contains("history = \"postgres://ann@db/jobs\"  # ROSTERD_HISTORY"), "{printed}");
         assert!(!printed.contains("hush") && !format!("{:?}", loaded.config).contains("hush"));
-        let Place::Database(database) = loaded.config.history.place else { panic!("it is in a file") };
+        let HistoryLocation::Database(database) = loaded.config.history.place else {
+            panic!("it is in a file")
+        };
         assert_eq!(database.url.0, url);
         let refused = Loaded::read(&sources(&[("history", "postgres://ann@db/jobs?password=hush")], &[]));
         let refused = refused.unwrap_err().to_string();

@@ -10,17 +10,17 @@ mod check;
 mod defect;
 mod field;
 pub mod history;
+mod loaded;
 mod oidc;
 #[cfg(test)]
 mod page;
 mod reader;
+mod sources;
 mod strangers;
 pub mod traces;
 pub mod value;
 pub mod zookeeper;
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,8 +31,9 @@ use rosterd_domain::id::Namespace;
 pub use defect::{Defect, Defects, Origin};
 pub use field::{FIELDS, Field, field};
 pub use history::History;
+pub use loaded::Loaded;
 pub use oidc::Oidc;
-use reader::Reader;
+pub use sources::Sources;
 pub use traces::Otlp;
 pub use zookeeper::ZooKeeper;
 
@@ -45,7 +46,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where health and metrics are served apart, to whoever reaches it.
     pub listen_metrics: Option<SocketAddr>,
-    /// URL for workers; none where it cannot be told.
+    /// URL for workers; none if it cannot be derived.
     pub advertise: Option<String>,
     /// The path under which a proxy shows the console and REST; empty: none.
     pub base_path: String,
@@ -69,7 +70,7 @@ pub struct Config {
     pub trace_url: Option<String>,
     /// What is logged.
     pub log: Log,
-    /// Which alarms there are, and who is told.
+    /// Which alarms there are, and who receives them.
     pub alarms: Alarms,
     /// What was written and is of no effect, or has another name now; for the log.
     pub warnings: Vec<String>,
@@ -191,95 +192,4 @@ pub struct Log {
     pub filter: String,
     /// JSON lines instead of text.
     pub json: bool,
-}
-
-/// Where values come from; later ones win.
-#[derive(Debug, Clone, Default)]
-pub struct Sources {
-    /// Instead of the defaults of the table.
-    pub defaults: Vec<(&'static str, String)>,
-    /// A TOML file.
-    pub file: Option<PathBuf>,
-    /// Variables; those that name no field have no value here.
-    pub environment: BTreeMap<String, String>,
-    /// Field and value.
-    pub flags: Vec<(String, String)>,
-}
-
-impl Sources {
-    /// The environment of this process.
-    #[allow(clippy::disallowed_methods, reason = "the one place that reads the configuration's variables")]
-    pub fn environment() -> BTreeMap<String, String> {
-        let texts = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        // Of no others the value: a client's credential may be among them.
-        let ours = texts.filter_map(|(name, value)| match strangers::is_field(&name) {
-            true => Some((name, value)),
-            false => strangers::is_stranger(&name).then(|| (name, String::new())),
-        });
-        ours.collect()
-    }
-}
-
-/// A configuration with the origin of each of its values.
-#[derive(Debug, Clone)]
-pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
-    values: Values,
-    alarms: Option<(toml::Value, Origin)>,
-}
-
-/// What each field is, and where that comes from.
-type Values = BTreeMap<&'static str, (String, Origin)>;
-
-impl Loaded {
-    /// Reads and checks; either all of it is right, or every defect is reported.
-    pub fn read(sources: &Sources) -> Result<Self, Defects> {
-        let mut reader = Reader::new(sources);
-        if reader.is_torn {
-            return Err(Defects(reader.defects));
-        }
-        match (check::config(&mut reader), reader.defects.is_empty()) {
-            (Some(config), true) => Ok(Self { config, values: reader.values, alarms: reader.alarms }),
-            _ => Err(Defects(reader.defects)),
-        }
-    }
-
-    /// The configuration as a file, with the origin of what was set.
-    pub fn print(&self) -> String {
-        print(&self.values, self.alarms.as_ref())
-    }
-
-    /// The same for who is only about to write one: what must be set and is not yet stands there as a comment.
-    pub fn form(sources: &Sources) -> Result<String, Defects> {
-        let mut reader = Reader::new(sources);
-        if reader.is_torn {
-            return Err(Defects(reader.defects));
-        }
-        // What is wanted of it is what it finds wrong.
-        let _config = check::config(&mut reader);
-        let wrong: Vec<_> = reader.defects.into_iter().filter(|defect| !defect.unset).collect();
-        if wrong.is_empty() { Ok(print(&reader.values, reader.alarms.as_ref())) } else { Err(Defects(wrong)) }
-    }
-}
-
-fn print(values: &Values, tables: Option<&(toml::Value, Origin)>) -> String {
-    let mut out = String::new();
-    for field in FIELDS {
-        let (value, origin) = &values[field.name];
-        let literal = match value.as_str() {
-            plain if plain.parse::<u64>().is_ok() || plain.parse::<bool>().is_ok() => plain.to_owned(),
-            text => toml::Value::from(text).to_string(),
-        };
-        let unset = if value.is_empty() { "# " } else { "" };
-        let from = if *origin == Origin::Default { String::new() } else { format!("  # {origin}") };
-        let _ = writeln!(out, "# {}\n{unset}{} = {literal}{from}\n", field.what, field.name);
-    }
-    if let Some((table, origin)) = tables {
-        // Behind all that is flat: in TOML what follows a table belongs to it.
-        let _ = write!(out, "{}", alarms::print(table, origin));
-    }
-    out.truncate(out.trim_end().len());
-    out
 }

@@ -3,8 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::check::readable;
-use super::reader::Reader;
+use super::reader::{ConfigReader, readable};
 use super::value::is_loopback;
 
 /// A provider of identities, and what its words mean here.
@@ -39,7 +38,7 @@ const OWN: [&str; 5] =
     ["oidc_client_id", "oidc_client_secret_file", "oidc_ca", "oidc_redirect_url", "oidc_jobs_claim"];
 
 /// Types the fields; none without a provider.
-pub(super) fn read(reader: &mut Reader, credentials: bool) -> Option<Oidc> {
+pub(super) fn read(reader: &mut ConfigReader, credentials: bool) -> Option<Oidc> {
     let roles = reader.parsed(
         "oidc_roles",
         roles,

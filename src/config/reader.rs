@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::Sources;
 use super::defect::{Defect, Origin};
-use super::field::{FIELDS, FORMER, Field, field, variable};
-use super::{alarms, strangers, value};
+use super::field::{ALARMS, FIELDS, FORMER, Field, field, variable};
+use super::sources::Sources;
+use super::{strangers, value};
 
 /// The values that hold, before they are typed.
-pub(super) struct Reader {
+pub(super) struct ConfigReader {
     pub(super) values: BTreeMap<&'static str, (String, Origin)>,
     pub(super) defects: Vec<Defect>,
     /// What is worth a word, and keeps nobody from serving.
@@ -24,7 +24,7 @@ pub(super) struct Reader {
     pub(super) alarms: Option<(toml::Value, Origin)>,
 }
 
-impl Reader {
+impl ConfigReader {
     pub(super) fn new(sources: &Sources) -> Self {
         let values = FIELDS.iter().map(|field| (field.name, (field.default.to_owned(), Origin::Default)));
         let (defects, warnings) = (Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ impl Reader {
         };
         let names: Vec<String> = table.keys().cloned().collect();
         for (name, value) in table {
-            if name == alarms::TABLE {
+            if name == ALARMS {
                 self.alarms = Some((value, origin.clone()));
                 continue;
             }
@@ -251,6 +251,17 @@ fn alike(a: &str, b: &str) -> usize {
     let first = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let last = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
     (first + last).min(a.len().min(b.len()))
+}
+
+/// A file that is named; a defect if it cannot be read. What is in it is for those who use it.
+pub(super) fn readable(reader: &mut ConfigReader, field: &'static str) -> Option<PathBuf> {
+    let path = PathBuf::from(reader.text(field)?);
+    if let Err(error) =
+        std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut [0]))
+    {
+        reader.push(field, format!("it cannot be read: {error}"), "name a file that can be read");
+    }
+    Some(path)
 }
 
 #[cfg(test)]

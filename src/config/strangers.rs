@@ -57,7 +57,7 @@ fn is_of_kubernetes(rest: &str) -> bool {
     false
 }
 
-/// What is said of one; `near`: the name of the field that it is like.
+/// The warning about one; `near`: the name of the most similar field.
 pub(super) fn warning(variable: &str, near: Option<&str>) -> String {
     let variable: String = variable.chars().take(100).collect();
     match near {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::reader::Reader;
+use super::reader::{ConfigReader, readable};
 use super::value::is_loopback;
 
 /// What a trace's page has in the place of the id.
@@ -34,11 +34,11 @@ pub struct Otlp {
 impl Eq for Otlp {}
 
 /// Types the fields; none without an endpoint, and then none of the others may be set to a file.
-pub(super) fn otlp(reader: &mut Reader) -> Option<Otlp> {
+pub(super) fn otlp(reader: &mut ConfigReader) -> Option<Otlp> {
     let found = Otlp {
         endpoint: endpoint(reader).unwrap_or_default(),
-        headers_file: super::check::readable(reader, "otlp_headers_file"),
-        ca: super::check::readable(reader, "otlp_ca"),
+        headers_file: readable(reader, "otlp_headers_file"),
+        ca: readable(reader, "otlp_ca"),
         timeout: reader.duration("otlp_timeout", "100ms", "5m"),
         interval: reader.duration("otlp_interval", "10ms", "1m"),
         queue: reader.count("otlp_queue", 16, 10_000_000),
@@ -75,7 +75,7 @@ pub(super) fn otlp(reader: &mut Reader) -> Option<Otlp> {
 }
 
 /// The page of a trace.
-pub(super) fn page(reader: &mut Reader) -> Option<String> {
+pub(super) fn page(reader: &mut ConfigReader) -> Option<String> {
     let parse = |text: &str| {
         let is_url = text.starts_with("http://") || text.starts_with("https://");
         match (is_url, text.matches(TRACE_ID).count()) {
@@ -87,7 +87,7 @@ pub(super) fn page(reader: &mut Reader) -> Option<String> {
     reader.parsed("trace_url", parse, "write https://host/path with {trace_id} in it")
 }
 
-fn endpoint(reader: &mut Reader) -> Option<String> {
+fn endpoint(reader: &mut ConfigReader) -> Option<String> {
     const REMEDY: &str = "write http://host:port or https://host:port; the port for gRPC is 4317 usually";
     const NO_HTTP: &str = "that is OTLP over HTTP, and here it is spoken over gRPC alone";
     let parse = |text: &str| {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::reader::Reader;
+use super::reader::ConfigReader;
 use super::value::is_loopback;
 
-/// Where the history is kept where nothing is said.
+/// Where the history is kept by default.
 const DATA_DIR: &str = "rosterd-data";
 
 /// A ZooKeeper ensemble, and how it is reached.
@@ -66,7 +66,7 @@ pub struct Tls {
 }
 
 /// Types the fields; none without servers.
-pub(super) fn read(reader: &mut Reader, data_dir: Option<PathBuf>) -> Option<ZooKeeper> {
+pub(super) fn read(reader: &mut ConfigReader, data_dir: Option<PathBuf>) -> Option<ZooKeeper> {
     let servers = servers(reader);
     let found = ZooKeeper {
         servers: servers.clone().unwrap_or_default(),
@@ -100,7 +100,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: Option<PathBuf>) -> Option<Zoo
 }
 
 /// Says of each field that belongs to ZooKeeper and was set that it counts for nothing.
-pub(super) fn refuse(reader: &mut Reader) {
+pub(super) fn refuse(reader: &mut ConfigReader) {
     for name in ["zk", "zk_auth", "zk_user", "zk_password_file", "zk_tls_ca", "zk_tls_cert", "zk_tls_key"] {
         if reader.text(name).is_some() {
             let remedy = format!("say registry = zookeeper, or leave {name} out");
@@ -109,7 +109,7 @@ pub(super) fn refuse(reader: &mut Reader) {
     }
 }
 
-fn servers(reader: &mut Reader) -> Option<String> {
+fn servers(reader: &mut ConfigReader) -> Option<String> {
     let remedy = "write host:port, several separated by commas, and a path after the last for another root";
     let Some(text) = reader.text("zk").map(str::to_owned) else {
         reader.unset("zk", "the store is on ZooKeeper", "give --zk host:port,…");
@@ -133,7 +133,7 @@ fn servers(reader: &mut Reader) -> Option<String> {
     Some(text)
 }
 
-fn auth(reader: &mut Reader) -> Option<Auth> {
+fn auth(reader: &mut ConfigReader) -> Option<Auth> {
     let sasl = match reader.text("zk_auth") {
         Some("digest") => false,
         Some("sasl") => true,
@@ -155,7 +155,7 @@ fn auth(reader: &mut Reader) -> Option<Auth> {
     Some(Auth { sasl, user: user?, password_file: password_file? })
 }
 
-fn tls(reader: &mut Reader) -> Option<Tls> {
+fn tls(reader: &mut ConfigReader) -> Option<Tls> {
     let ca = file(reader, "zk_tls_ca", None);
     let (certificate, key) = (file(reader, "zk_tls_cert", None), file(reader, "zk_tls_key", None));
     let [has_ca, has_certificate, has_key] =
@@ -173,7 +173,7 @@ fn tls(reader: &mut Reader) -> Option<Tls> {
     Some(Tls { ca: ca?, identity: certificate.zip(key) })
 }
 
-fn required(reader: &mut Reader, name: &'static str, why: &str) -> Option<String> {
+fn required(reader: &mut ConfigReader, name: &'static str, why: &str) -> Option<String> {
     let found = reader.text(name).map(str::to_owned);
     if found.is_none() {
         reader.push(name, format!("it is not set, and {why}"), format!("set {name}"));
@@ -182,7 +182,7 @@ fn required(reader: &mut Reader, name: &'static str, why: &str) -> Option<String
 }
 
 /// A file that can be read.
-fn file(reader: &mut Reader, name: &'static str, required_by: Option<&str>) -> Option<PathBuf> {
+fn file(reader: &mut ConfigReader, name: &'static str, required_by: Option<&str>) -> Option<PathBuf> {
     let path = match (reader.text(name), required_by) {
         (Some(path), _) => PathBuf::from(path),
         (None, Some(why)) => return required(reader, name, why).map(PathBuf::from),

@@ -14,7 +14,7 @@ use crate::coordinator::Stream;
 const WAITING: usize = 64 * 1024;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub(crate) enum WorkerEvent {
     Opened(Stream),
     /// On the stream of this number; none: a frame that we do not know.
     Frame(usize, Option<Frame>),
@@ -29,24 +29,24 @@ pub(crate) enum Event {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct TimedEvent {
     /// On the clock of the worker's lines.
     pub(crate) at: Duration,
-    pub(crate) event: Event,
+    pub(crate) event: WorkerEvent,
 }
 
 /// Where events go.
 #[derive(Clone)]
-pub(crate) struct Events(mpsc::Sender<Entry>);
+pub(crate) struct Events(mpsc::Sender<TimedEvent>);
 
-pub(crate) fn channel() -> (Events, mpsc::Receiver<Entry>) {
+pub(crate) fn channel() -> (Events, mpsc::Receiver<TimedEvent>) {
     let (send, receive) = mpsc::channel(WAITING);
     (Events(send), receive)
 }
 
 impl Events {
-    pub(crate) async fn tell(&self, event: Event) {
-        let _ = self.0.send(Entry { at: now(), event }).await;
+    pub(crate) async fn tell(&self, event: WorkerEvent) {
+        let _ = self.0.send(TimedEvent { at: now(), event }).await;
     }
 }
 

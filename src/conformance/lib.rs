@@ -82,7 +82,7 @@ pub async fn judge(trial: Trial) -> io::Result<Vec<Verdict>> {
     };
     let asked = |rule: &Rule| {
         let named = |one: &String| scripts().keys().any(|id| id.eq_ignore_ascii_case(one));
-        // Who names scripts alone gets all that they judge.
+        // A call that names only scripts gets everything that they judge.
         !trial.only.iter().any(named) || trial.only.iter().any(|one| one.eq_ignore_ascii_case(rule.id))
     };
     let verdicts = rules().iter().filter(|rule| asked(rule)).filter_map(|rule| {

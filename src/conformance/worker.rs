@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
-use crate::event::{Event, Events};
+use crate::event::{Events, WorkerEvent};
 use crate::owned::Tasks;
 
 /// How many lines of its log are kept.
@@ -76,7 +76,7 @@ impl Worker {
             }
             if let Ok(status) = child.wait().await {
                 over.store(true, Ordering::SeqCst);
-                told.tell(Event::Exited(status)).await;
+                told.tell(WorkerEvent::Exited(status)).await;
             }
         });
         Ok(Self { pid, exited, log })
@@ -135,9 +135,11 @@ async fn lines<R: AsyncRead + Unpin, F: Future<Output = ()>>(from: R, mut each: 
     }
 }
 
-fn parse(line: &str) -> Event {
+fn parse(line: &str) -> WorkerEvent {
     match serde_json::from_str::<Line>(line) {
-        Ok(line) => Event::Line(line),
-        Err(error) => Event::Garbage(format!("{error}: {}", line.chars().take(LOG_LINE).collect::<String>())),
+        Ok(line) => WorkerEvent::Line(line),
+        Err(error) => {
+            WorkerEvent::Garbage(format!("{error}: {}", line.chars().take(LOG_LINE).collect::<String>()))
+        }
     }
 }

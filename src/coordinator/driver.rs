@@ -1,9 +1,9 @@
-//! The async half: puts all event sources in one order, hands each to the machine, and carries its effects
-//! out. It decides nothing.
+//! The async half: merges all event sources into one order, passes each event to the machine, and executes its effects.
+//! It decides nothing.
 //!
-//! Queues: the inbox is bounded in bytes, by stream and by credential (see `inbox`; what finds no room waits at the edge),
-//! the outbox per stream (`max_outbox_frames`; full ends it with TOO_SLOW), operations by
-//! [`REQUESTS`] (full: OVERLOADED), happenings by [`HAPPENINGS`] (the slowest watcher loses the oldest).
+//! Queues: the inbox is bounded in bytes, by stream and by credential (see `inbox`; frames without room wait at the
+//! edge), the outbox per stream (`max_outbox_frames`; if full, the stream ends with TOO_SLOW), operations by
+//! [`REQUESTS`] (if full: OVERLOADED), events by [`EVENT_BACKLOG`] (the slowest watcher loses the oldest).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,48 +20,47 @@ use rosterd_domain::ownership::Owned;
 use rosterd_domain::plan::Entry;
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
-
-use super::event::{Answer, Effect, Event, Now, Query, RequestId, StreamId, TxnId};
-use super::handle::{Done, Handle, Happening, Health, Inner, Operation, Peer};
-use super::inbox::{CREDENTIAL_BYTES, Room, Waiting};
-use super::node::{Frames, Node, Numbered};
-use super::settings::Settings;
-use super::standing::Standing;
-use super::tracer::Tracer;
 use rosterd_registry::{Hint, Registry, SessionState};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{Completed, FromWorker, ToWorker};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
-/// Operations that may wait.
-pub const REQUESTS: usize = 1024;
-/// Happenings that a watcher may be behind.
-pub const HAPPENINGS: usize = 4096;
-/// Events that are taken in before what follows from them is decided: a worker whose heartbeat waits here is not
-/// to be called dead.
+use crate::handle::{Handle, Inner};
+use crate::inbox::{CREDENTIAL_BYTES, FromEdge, Waiting};
+use crate::io::cluster_event::ClusterEvent;
+use crate::io::event::{Answer, Effect, Event, Frames, Now, Numbered, Query, RequestId, StreamId, TxnId};
+use crate::io::operation::{Done, Health};
+use crate::io::settings::Settings;
+use crate::io::standing::Standing;
+use crate::machine::Machine;
+use crate::tracer::Tracer;
+
+/// How many events a watcher may lag behind.
+pub const EVENT_BACKLOG: usize = 4096;
+/// How many events are handled before decisions are made: a worker whose heartbeat waits here must not be marked dead.
 const MOST_EVENTS: usize = 1024;
-/// Jobs that have their turn before events are taken in again. Fewer, and more syncs are paid for their transactions;
-/// more, and the first of them waits longer.
+/// How many jobs have their turn before events are handled again. Fewer means more syncs for their transactions; more
+/// means that the first of them waits longer.
 const MOST_JOBS: usize = 64;
-/// The calendar may jump: it is looked at again after this long at the latest.
+/// The wall clock may jump, so it is read again after this time at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How often what there is is counted, at most.
-const COUNT_AGAIN: Duration = Duration::from_millis(250);
+/// How often the jobs are counted at most: counting visits all of them, and the metrics are not read more often.
+const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Where what became of fires and runs goes. Never waits, never fails: the history is a projection.
+/// Receives results of fires and runs. It never waits and never fails: the history is a projection.
 pub trait Sink: Send + 'static {
-    /// Takes one entry, after its commit.
+    /// An entry, after its commit.
     fn record(&mut self, job: &JobName, at: Time, entry: &Entry, detail: Option<&Completed>);
-    /// Takes that user code of a run has begun, and when by the worker's clock.
+    /// User code of a run has started, and when by the worker's clock.
     fn begun(&mut self, _: &JobName, _now: Time, _: (Item, Token), _: &Running, _at: Option<Time>) {}
-    /// Takes a line for the audit.
-    fn happened(&mut self, _at: Time, _happening: &Happening) {}
-    /// Takes what became of a run that needs people's attention, or of several.
+    /// A row of the audit.
+    fn happened(&mut self, _at: Time, _event: &ClusterEvent) {}
+    /// An outcome of one run or several that needs people's attention.
     fn noted(&mut self, _at: Time, _job: Option<&JobName>, _what: &str) {}
-    /// Takes who owns a job's items from now on.
+    /// The owners of a job's items from now on.
     fn owned(&mut self, _at: Time, _owned: &Owned) {}
 }
 
@@ -79,31 +78,22 @@ pub trait Gauge: Send + 'static {
     fn committed(&mut self, _purpose: Purpose, _took: Duration, _applied: bool) {}
     /// A run was sent this long after its scheduled time.
     fn sent(&mut self, _lag: Duration) {}
-    /// An entry was committed; of a job that has gone since without its name. `detail`: the report of an end.
+    /// An entry was committed; without the name if the job was removed since. `detail`: the report of an end.
     fn entry(&mut self, _job: Option<&JobName>, _entry: &Entry, _detail: Option<&Completed>) {}
-    /// How a job stands; none: it has gone.
+    /// The standing of a job; `None`: it was removed.
     fn job(&mut self, _job: &JobName, _standing: Option<Standing>) {}
-    /// So many jobs are known, so many of them are led, and so many frames wait to be taken in.
+    /// How many jobs are known, how many of them are led, and how many frames wait to be handled.
     fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
-    /// So many jobs led here have no worker, so many of their items no owner; the oldest scheduled time waits for so long.
+    /// How many jobs led here have no worker, how many of their items no owner, and how long the oldest scheduled time
+    /// has waited.
     fn unattended(&mut self, _jobs: usize, _items: usize, _oldest: Duration) {}
-    /// This machine's clock is so many milliseconds ahead of the store's, or behind.
+    /// How many milliseconds this machine's clock is ahead of the store's, or behind.
     fn clock(&mut self, _ahead: i64) {}
     /// The health has changed.
     fn health(&mut self, _health: Health) {}
 }
 
 impl Gauge for NoHistory {}
-
-/// What the edge tells the driver.
-#[derive(Debug)]
-pub(crate) enum FromEdge {
-    Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
-    Frame(StreamId, FromWorker, Room),
-    Closed(StreamId),
-    Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
-    Stop,
-}
 
 enum Ended {
     Commit(u64, Purpose, Mono, Commit),
@@ -112,38 +102,38 @@ enum Ended {
 
 /// Drives one coordinator until it stops.
 pub struct Driver {
-    node: Node,
+    machine: Machine,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
     inbox: mpsc::UnboundedReceiver<FromEdge>,
-    /// How much was taken out of it.
+    /// How many frames were taken out of it.
     taken: u64,
-    /// Streams that have more to say than there is room for.
+    /// Streams whose next frame waits for room.
     waiting: Waiting,
     hints: rosterd_registry::Hints,
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
     last_request: RequestId,
     under_way: FuturesUnordered<BoxFuture<'static, Ended>>,
-    happenings: broadcast::Sender<Arc<Happening>>,
+    events: broadcast::Sender<Arc<ClusterEvent>>,
     health: watch::Sender<Health>,
-    /// For who asks: see [`Inner`].
+    /// For readers, see [`Inner`].
     proved: Arc<AtomicU64>,
     sink: Box<dyn Sink>,
     gauge: Box<dyn Gauge>,
     tracer: Option<Box<dyn Tracer>>,
-    /// Streams that were found too slow while effects were carried out.
+    /// Streams that turned out to be too slow while effects were executed.
     broken: Vec<StreamId>,
-    /// Transactions that are to be handed over.
+    /// Transactions to be submitted.
     commits: Vec<(TxnId, Txn)>,
     count_at: Mono,
     stopped: bool,
     asked_to_stop: bool,
-    /// Every handle is gone.
+    /// All handles were dropped.
     deserted: bool,
 }
 
-/// Makes a coordinator: its handle, and the driver that somebody must run.
+/// Creates a coordinator: its handle, and the driver, which the caller must run.
 pub fn coordinator(
     mut settings: Settings,
     registry: Arc<dyn Registry>,
@@ -155,14 +145,14 @@ pub fn coordinator(
     settings.session = registry.session_timeout();
     let (queue, inbox) = mpsc::unbounded_channel();
     let (health, health_seen) = watch::channel(Health::Starting);
-    let (happenings, _) = broadcast::channel(HAPPENINGS);
+    let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (proved, waiting) = (Arc::new(AtomicU64::new(0)), Waiting::default());
     let inner = Inner {
         namespace: settings.namespace.clone(),
         max_outbox: settings.max_outbox_frames.max(2),
         id: settings.id.clone(),
         health: health_seen,
-        happenings: happenings.clone(),
+        events: events.clone(),
         queue,
         registry: registry.clone(),
         clock: clock.clone(),
@@ -171,12 +161,12 @@ pub fn coordinator(
         shares: Shares::new(|| Semaphore::new(CREDENTIAL_BYTES)),
         waiting: waiting.clone(),
         asked: Arc::new(AtomicUsize::new(0)),
-        looks: super::look::Looks::default(),
+        looks: crate::queries::looks::Looks::default(),
     };
-    let mut node = Node::new(settings, registry.session(), ids);
-    node.watch_calendar(Now { wall: clock.wall(), mono: clock.mono() });
+    let mut machine = Machine::new(settings, registry.session(), ids);
+    machine.watch_calendar(Now { wall: clock.wall(), mono: clock.mono() });
     let driver = Driver {
-        node,
+        machine,
         hints: registry.hints(),
         registry,
         clock,
@@ -187,7 +177,7 @@ pub fn coordinator(
         replies: BTreeMap::new(),
         last_request: 0,
         under_way: FuturesUnordered::new(),
-        happenings,
+        events,
         health,
         proved,
         sink,
@@ -204,43 +194,43 @@ pub fn coordinator(
 }
 
 impl Driver {
-    /// Runs until the machine has stopped: on request with everything handed over (true), or because its session
-    /// is over (false).
+    /// Runs until the machine has stopped: on request, with everything handed over (true), or because its session is
+    /// over (false).
     pub async fn run(mut self) -> bool {
         if !self.number().await {
             return self.asked_to_stop;
         }
         self.take(Some(Event::Start));
         while !self.stopped {
-            let idle = self.node.is_settled() && self.broken.is_empty();
+            let idle = self.machine.is_settled() && self.broken.is_empty();
             let first = if idle { Some(self.next().await) } else { None };
             self.take(first);
-            // What is under way is asked by polling it, which takes a turn of the runtime.
+            // Polling what is in flight does not yield to the runtime by itself.
             tokio::task::coop::consume_budget().await;
         }
-        // Over without being asked to: another session may follow.
+        // The session ended without a request to stop: another one may follow.
         self.show(if self.asked_to_stop { Health::Draining } else { Health::Suspended });
         self.asked_to_stop
     }
 
-    /// Before it gives any token a coordinator makes sure that it is above all that the store has ever given, whatever the
-    /// store remembers: it may have been put back from a copy, or be a new one in the place of one that was lost. Tokens
-    /// rise by one with a transaction at the most, and there are fewer of these than microseconds, so that the time is
-    /// above them. False: the session is over, or nobody waits for an answer any more.
+    /// Before it gives any token, a coordinator makes sure that its tokens are above all that the store has ever given,
+    /// whatever the store remembers: it may have been restored from a copy, or replace one that was lost. Tokens grow
+    /// by at most one per transaction, and there are fewer transactions than microseconds, so the current time in
+    /// microseconds is above all of them. False: the session is over, or all handles were dropped.
     async fn number(&mut self) -> bool {
-        let retry = self.node.store_retry();
+        let retry = self.machine.store_retry();
         let now = Token(u64::try_from(self.clock.wall().0).unwrap_or(0).saturating_mul(1000));
         loop {
             if let Ok(numbering) = self.registry.numbering().await {
                 let stays = bugs::is_on(bugs::TOKENS_GO_BACK);
                 let Some(offset) = numbering.raised_above(now).filter(|_| !stays) else {
                     let (offset, given) = (numbering.offset, numbering.ceiling());
-                    self.node.set_numbering(Numbered { offset, given });
+                    self.machine.set_numbering(Numbered { offset, given });
                     return true;
                 };
                 let mut txn = Txn::new(Purpose::Number);
                 txn.write(Write::Numbering { offset, expect: numbering.version });
-                // Whatever became of it is read.
+                // Whatever the outcome, the numbering is read again.
                 if matches!(self.registry.commit(txn).await, Commit::Fenced) {
                     return false;
                 }
@@ -258,24 +248,24 @@ impl Driver {
         }
     }
 
-    /// Tells its health and what happens to those who know these channels already.
+    /// Sends its health and events over these existing channels.
     pub fn speaking_through(
         mut self,
         health: watch::Sender<Health>,
-        happenings: broadcast::Sender<Arc<Happening>>,
+        events: broadcast::Sender<Arc<ClusterEvent>>,
     ) -> Self {
         self.health = health;
-        self.happenings = happenings;
+        self.events = events;
         self
     }
 
-    /// Tells a tracer of each step of a fire.
+    /// Passes each step of a fire to a tracer.
     pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
         self.tracer = Some(tracer);
         self
     }
 
-    /// Waits for something to happen.
+    /// Waits for the next event.
     async fn next(&mut self) -> Event {
         loop {
             let deadline = self.deadline();
@@ -286,7 +276,7 @@ impl Driver {
                 from = self.inbox.recv(), if !self.deserted => match from {
                     Some(from) => self.edge_event(from),
                     None => {
-                        // Nobody can ask for anything any more; said once, or the loop would spin until the end.
+                        // All handles were dropped; reported once, or the loop would spin until the end.
                         self.deserted = true;
                         Some(Event::Stop)
                     }
@@ -299,7 +289,7 @@ impl Driver {
         }
     }
 
-    /// Something that has happened already.
+    /// An event that is ready without waiting.
     fn ready(&mut self) -> Option<Event> {
         loop {
             if let Some(hint) = self.hints.try_recv() {
@@ -320,8 +310,8 @@ impl Driver {
     }
 
     fn deadline(&self) -> Mono {
-        let (wall, mono) = self.node.wake_at();
-        // The calendar first: too late by the time between the two is better than too early.
+        let (wall, mono) = self.machine.wake_at();
+        // The wall clock is read first: being late by the time between the two reads is better than being early.
         let left = wall.map(|at| self.clock.until(at));
         let now = self.clock.mono();
         let latest = now.plus(LOOK_AGAIN);
@@ -355,7 +345,7 @@ impl Driver {
                 self.outboxes.insert(stream, outbox);
                 Event::Opened(stream, peer)
             }
-            // Its room is given back here: it is handled at once.
+            // Its room is released here, since it is handled at once.
             FromEdge::Frame(stream, frame, _room) => {
                 if let (Some(tracer), FromWorker::RunCompleted(completed)) = (&mut self.tracer, &frame) {
                     tracer.reported(read(&self.clock), &completed.run);
@@ -378,40 +368,40 @@ impl Driver {
         })
     }
 
-    /// Takes in what has happened, decides once what follows from all of it, and carries that out. Of many jobs
-    /// that are worth a look only some have their turn: what they want is under way while the others have theirs.
+    /// Handles the events that are ready, decides once what follows from all of them, and executes that. If many jobs
+    /// need a turn only some have theirs: their transactions are in flight while the others have theirs.
     fn take(&mut self, first: Option<Event>) {
-        mutants::panic_if_told("panic-coordinator");
-        self.node.set_drop_hints(mutants::is_on("deaf"));
+        mutants::panic_if_injected("panic-coordinator");
+        self.machine.set_drop_hints(mutants::is_on("deaf"));
         let now = self.now();
         let broken = std::mem::take(&mut self.broken).into_iter().map(Event::Closed);
         for event in broken.chain(first) {
-            self.node.handle_event(now, event);
+            self.machine.handle_event(now, event);
         }
-        // A run whose time has come waits for no report.
-        let most = if self.node.tells(now) { 0 } else { MOST_EVENTS };
+        // A run whose time has come does not wait for reports.
+        let most = if self.machine.tells(now) { 0 } else { MOST_EVENTS };
         for _ in 0..most {
             let Some(event) = self.ready() else { break };
-            self.node.handle_event(now, event);
+            self.machine.handle_event(now, event);
         }
-        self.node.set_frames(Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken });
-        self.node.set_waiting(self.waiting.streams());
-        for effect in self.node.poll(now, MOST_JOBS) {
+        let frames = Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken };
+        self.machine.set_inbox(frames, self.waiting.streams());
+        for effect in self.machine.poll(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }
         self.hand_over(now);
         if let Some(tracer) = &mut self.tracer {
             tracer.settled(now);
         }
-        self.proved.store(self.node.proved_at(), Ordering::Relaxed);
+        self.proved.store(self.machine.proved_at(), Ordering::Relaxed);
         if self.count_at <= now.mono {
             self.count_at = now.mono.plus(COUNT_AGAIN);
-            let (jobs, led) = self.node.count_jobs();
+            let (jobs, led) = self.machine.count_jobs();
             self.gauge.there(jobs, led, self.inbox.len());
-            let (jobs, items, oldest) = self.node.unattended();
+            let (jobs, items, oldest) = self.machine.unattended();
             self.gauge.unattended(jobs, items, oldest);
-            self.gauge.clock(self.node.clock_ahead());
-            self.node.standings(|job, standing| self.gauge.job(job, standing));
+            self.gauge.clock(self.machine.clock_ahead());
+            self.machine.standings(|job, standing| self.gauge.job(job, standing));
         }
     }
 
@@ -429,26 +419,26 @@ impl Driver {
             Effect::Send(stream, frame) => self.send(stream, frame, now),
             Effect::Reply(request, reply) => {
                 if let Some(waiting) = self.replies.remove(&request) {
-                    // Who asked may have gone; the operation stands all the same.
+                    // The caller may have dropped its future; the operation stands.
                     let _gone = waiting.send(reply);
                 }
             }
             Effect::Record { job, at, entry, detail } => {
-                let known = Some(&job).filter(|job| self.node.has_job(job));
+                let known = Some(&job).filter(|job| self.machine.has_job(job));
                 self.gauge.entry(known, &entry, detail.as_deref());
                 if let Some(tracer) = &mut self.tracer {
                     tracer.entry(read(&self.clock), &job, &entry);
                 }
                 self.sink.record(&job, at, &entry, detail.as_deref());
-                self.tell(|| Happening::of(job, entry, detail.as_deref()));
+                self.tell(|| ClusterEvent::of(job, entry, detail.as_deref()));
             }
             Effect::Owned(owned) => self.sink.owned(now.wall, &owned),
             Effect::Begun { job, item, token, run, at } => {
                 self.sink.begun(&job, now.wall, (item, token), &run, at);
             }
-            Effect::Tell(happening) => {
-                self.sink.happened(now.wall, &happening);
-                self.tell(|| happening);
+            Effect::Tell(event) => {
+                self.sink.happened(now.wall, &event);
+                self.tell(|| event);
             }
             Effect::Note { job, what } => self.sink.noted(now.wall, job.as_ref(), &what),
             Effect::Health(health) => self.show(health),
@@ -461,14 +451,14 @@ impl Driver {
         self.health.send_replace(health);
     }
 
-    /// Tells who watches, if anybody does.
-    fn tell(&self, happening: impl FnOnce() -> Happening) {
-        if self.happenings.receiver_count() > 0 {
-            let _nobody = self.happenings.send(Arc::new(happening()));
+    /// Sends an event to the watchers, if there are any.
+    fn tell(&self, event: impl FnOnce() -> ClusterEvent) {
+        if self.events.receiver_count() > 0 {
+            let _nobody = self.events.send(Arc::new(event()));
         }
     }
 
-    /// Hands the transactions over that have come up, together.
+    /// Submits the collected transactions together.
     fn hand_over(&mut self, now: Now) {
         if let Some(tracer) = &mut self.tracer {
             let handed_over = read(&self.clock);
@@ -487,9 +477,9 @@ impl Driver {
         let Some(outbox) = self.outboxes.get(&stream) else { return };
         if let ToWorker::Trigger(trigger) = &mut frame {
             self.gauge.sent(now.wall.since(trigger.fire));
-            // As late as can be: what it says is counted from when it is read.
-            // The calendar may have jumped this very moment: no run is held back for longer than it is told ahead.
-            let left = |at| self.clock.until(self.node.by_the_clock(at)).min(self.node.longest_ahead());
+            // As late as possible, since the worker counts the delay from when it reads it. If the wall clock has just
+            // jumped, no run is held back longer than the maximum lead time.
+            let left = |at| self.clock.until(self.machine.by_the_clock(at)).min(self.machine.longest_ahead());
             trigger.starts_in = trigger.not_before.map_or(Duration::ZERO, left);
             if let Some(tracer) = &mut self.tracer {
                 trigger.sampled = tracer.keeps(trigger);
@@ -497,7 +487,7 @@ impl Driver {
             }
         }
         let last = matches!(frame, ToWorker::Close(_));
-        // The last place is kept for saying why.
+        // The last slot is reserved for the reason of the end.
         let (frame, last) = if outbox.capacity() > 1 || last {
             (frame, last)
         } else {

@@ -1,45 +1,54 @@
-//! The way of workers' frames into the coordinator: only so many bytes of one stream, and of all streams of one
-//! credential, wait to be handled. What finds no room waits at the edge, which reads no more of that stream until there
-//! is some. So a worker that sends more than its share slows itself down and nobody else.
+//! The path of workers' frames into the coordinator: the bytes that wait to be handled are limited per stream, and for
+//! all streams of one credential. A frame without room waits at the edge, which reads no more from that stream until
+//! there is some. So a worker that sends more than its share slows down only itself.
 
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use rosterd_session::code::{Code, Refusal};
+use rosterd_session::frame::{FromWorker, ToWorker};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::driver::FromEdge;
-use super::event::StreamId;
-use super::handle::stopped;
-use rosterd_session::code::Refusal;
-use rosterd_session::frame::FromWorker;
+use crate::io::event::StreamId;
+use crate::io::operation::{Done, Operation, Peer};
 
-/// Bytes of one stream that wait to be handled. Enough for as many small frames as a worker has runs to report.
+/// Bytes of one stream that may wait. Enough for one small frame per run that a worker has to report.
 pub(crate) const STREAM_BYTES: usize = 4 << 20;
-/// Bytes of all streams of one credential that wait to be handled.
+/// Bytes of all streams of one credential that may wait.
 pub(crate) const CREDENTIAL_BYTES: usize = 16 << 20;
-/// What a frame counts at the least: handling one costs more than its bytes.
+/// The minimum that a frame counts: handling one costs more than its bytes.
 const LEAST: usize = 256;
 
-/// Room for one frame, given back when the frame is handled.
+/// An event from the edge to the driver.
+#[derive(Debug)]
+pub(crate) enum FromEdge {
+    Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
+    Frame(StreamId, FromWorker, Room),
+    Closed(StreamId),
+    Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
+    Stop,
+}
+
+/// Room for one frame, released when the frame has been handled.
 #[derive(Debug)]
 pub struct Room {
     _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 impl Room {
-    /// Room that nobody counts, for tests.
+    /// Room without a limit, for tests.
     pub fn uncounted() -> Self {
         Self { _held: None }
     }
 }
 
-/// Streams whose next frame waits for room: what they say is on its way.
+/// Streams whose next frame waits for room.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waiting(Arc<Mutex<BTreeSet<StreamId>>>);
 
 impl Waiting {
-    /// The streams as they are now.
+    /// The current streams.
     pub(crate) fn streams(&self) -> BTreeSet<StreamId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -50,7 +59,7 @@ impl Waiting {
     }
 }
 
-/// A stream among those that wait.
+/// Marks a stream as waiting.
 struct Entered(Waiting, StreamId);
 
 impl Drop for Entered {
@@ -59,7 +68,7 @@ impl Drop for Entered {
     }
 }
 
-/// Takes a worker's frames.
+/// Accepts a worker's frames.
 #[derive(Debug)]
 pub struct Inbox {
     stream: StreamId,
@@ -79,7 +88,7 @@ impl Inbox {
         Self { stream, queue, own: Arc::new(Semaphore::new(STREAM_BYTES)), shared, waiting }
     }
 
-    /// Room for a frame of so many bytes, if there is some now.
+    /// Reserves room for a frame of this size, if there is some now.
     pub fn try_room(&self, bytes: usize) -> Option<Room> {
         let bytes = counted(bytes);
         let own = self.own.clone().try_acquire_many_owned(bytes).ok()?;
@@ -87,13 +96,13 @@ impl Inbox {
         Some(Room { _held: Some((own, shared)) })
     }
 
-    /// Waits for room: first for that of the stream itself, then in line with the others of its credential.
+    /// Waits for room: first for the stream's own, then in line with the others of its credential.
     pub fn room(&self, bytes: usize) -> impl Future<Output = Room> + Send + 'static {
         let (own, shared, bytes) = (self.own.clone(), self.shared.clone(), counted(bytes));
         let entered = self.waiting.enter(self.stream);
         async move {
             let _entered = entered;
-            // Neither is ever closed.
+            // The semaphores are never closed.
             let own = own.acquire_many_owned(bytes).await.ok();
             let shared = shared.acquire_many_owned(bytes).await.ok();
             Room { _held: own.zip(shared) }
@@ -106,14 +115,18 @@ impl Inbox {
     }
 }
 
-/// What a frame of so many bytes takes; one that is larger than all the room there is takes all of it.
+pub(crate) fn stopped() -> Refusal {
+    Refusal::new(Code::Draining, "this coordinator has stopped: connect to another one")
+}
+
+/// The room that a frame of this size takes; one larger than the limit takes all of it.
 fn counted(bytes: usize) -> u32 {
     u32::try_from(bytes.clamp(LEAST, STREAM_BYTES)).unwrap_or(u32::MAX)
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // A coordinator that has stopped need not know.
+        // Fails if the coordinator has stopped already.
         let _stopped = self.queue.send(FromEdge::Closed(self.stream));
     }
 }
@@ -131,7 +144,7 @@ mod tests {
         (Inbox::new(1, queue, shared.clone(), waiting.clone()), taken)
     }
 
-    /// A worker of many jobs whose runs all end at once finds room for its reports.
+    /// A worker with many jobs whose runs all end at once finds room for its reports.
     #[test]
     fn as_many_small_frames_wait_as_a_worker_has_credits() {
         let shared = Arc::new(Semaphore::new(CREDENTIAL_BYTES));

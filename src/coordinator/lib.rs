@@ -1,58 +1,22 @@
-//! The shell around the domain: it alone awaits and owns time.
+//! The shell around the domain: only this crate awaits and handles time.
 //!
-//! [`node::Node`] is the machine, without I/O; [`driver`] carries its effects out; [`handle::Handle`] is what
-//! the API layers see. Nothing here spells a znode or a proto message.
+//! [`machine::Machine`] is the state machine, without I/O; [`driver`] executes its effects; [`handle::Handle`] is what
+//! the API layers use. Nothing here knows the format of a znode or of a proto message.
 
-mod admission;
-mod advance;
-mod attach;
-mod background;
-mod barrier;
-mod batching;
-mod calendar;
-mod change;
-mod command;
-mod commit;
-mod dispatch;
-mod drain;
+mod cluster;
 pub mod driver;
-pub mod event;
-mod explained;
-mod failure_detector;
-mod given_up;
-mod guarantee;
 pub mod handle;
-mod happening;
 mod inbox;
+mod io;
 mod job;
-mod last_fires;
-mod lead;
-mod lead_time;
-mod leave;
-mod look;
-pub mod member;
-pub mod node;
-mod notes;
-mod operate;
-mod overdue;
-mod owners;
-mod presence;
-mod progress;
-mod quota;
-mod reconcile;
-mod register;
-mod release;
-mod rights;
-mod run_queue;
-mod session_proof;
-pub mod settings;
-pub mod standing;
-mod survey;
-mod switches;
-mod tell;
-mod timers;
+mod machine;
+mod queries;
+mod schedule;
+#[cfg(test)]
+mod tests;
 pub mod tracer;
-mod unattended;
-mod views;
-mod waitlist;
-mod worker;
+mod workers;
+
+pub use cluster::members as member;
+pub use io::standing;
+pub use io::{event, settings};

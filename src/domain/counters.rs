@@ -1,12 +1,13 @@
-//! What became of an item's fires, in numbers. They are part of its record, which is data that anybody may have written.
+//! The results of an item's fires, in numbers. They are part of its record, which may hold data that anybody has
+//! written.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::{Missed, Outcome};
+use crate::outcome::{Missed, Outcome};
 
-/// Everything that ever became of an item's fires. Each only grows.
+/// Counts of all results of an item's fires, ever. Each only grows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -54,7 +55,7 @@ impl Counters {
         ended.into_iter().fold(self.succeeded, u64::saturating_add)
     }
 
-    /// Adds what became of another item's fires.
+    /// Adds the counts of another item.
     pub fn add(&mut self, other: &Self) {
         add(&mut self.fired, other.fired);
         add(&mut self.succeeded, other.succeeded);
@@ -81,7 +82,7 @@ impl Counters {
     }
 }
 
-/// Counters come from data that anybody may have written: at their end they stay.
+/// Saturates, since the counters come from data that anybody may have written.
 pub(crate) fn add(counter: &mut u64, count: u64) {
     *counter = counter.saturating_add(count);
 }

@@ -1,8 +1,8 @@
 //! Identities: one newtype per kind, parsed once at the edge and trusted from then on.
 //!
-//! Every name that becomes one segment of a registry path goes through [`segment`], so a path can be
-//! built from these types and from nothing else. People name jobs and namespaces, in any script ([`word`]); all else is
-//! named by programs, in ASCII.
+//! Every name that becomes one segment of a registry path goes through [`segment`], so a path can be built from these
+//! types and from nothing else. People name jobs and namespaces, in any script ([`word`]); programs name everything
+//! else, in ASCII.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ pub const MAX_NAME: usize = 128;
 /// Longest accepted name of a namespace or job, in bytes: stores and file systems count these.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Why a text is no name. The text is shown with escapes in place of what a terminal would obey or hide.
+/// Why a text is not a valid name. The text is shown with escapes for characters that a terminal would obey or hide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {} is not a name: {reason}; {remedy}", self.shown())]
 pub struct NameError {
-    /// What was to be named, for example `job name`.
+    /// The kind of name, for example `job name`.
     pub kind: &'static str,
     /// The refused text, cut to a length that can be shown.
     pub value: String,
@@ -40,7 +40,7 @@ impl NameError {
     }
 }
 
-/// What a path segment can be at all.
+/// The rules for every path segment.
 fn check_segment(kind: &str, value: &str) -> Result<(), &'static str> {
     if value.is_empty() {
         return Err("it is empty");
@@ -48,14 +48,14 @@ fn check_segment(kind: &str, value: &str) -> Result<(), &'static str> {
     if matches!(value, "." | ".." | "zookeeper") {
         return Err("it has a meaning of its own in a path");
     }
-    // Our own nodes of every namespace stand below this name.
+    // Our own nodes of every namespace are below this name.
     if kind == "namespace" && value == "rosterd" {
         return Err("it is taken by rosterd itself");
     }
     Ok(())
 }
 
-/// A name that a program gives.
+/// A name that a program chooses.
 fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c);
     let checked = check_segment(kind, value).and_then(|()| match value {
@@ -70,9 +70,9 @@ fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(
     })
 }
 
-/// A name that a person gives, in any script. One text has one spelling (NFC), and nothing in it is invisible, gives orders to
-/// a terminal or changes the direction of what stands beside it. All of it is in the basic plane: ZooKeeper takes nothing else
-/// in a path.
+/// A name that a person chooses, in any script. It has exactly one spelling (NFC), and no character that is invisible,
+/// controls a terminal or changes the direction of adjacent text. All characters are in the basic plane: ZooKeeper
+/// accepts no others in a path.
 fn word(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
     debug_assert!((max, extra) == (MAX_NAME, ""), "one rule for all of these");
     let checked = check_segment(kind, value).and_then(|()| match value {
@@ -102,7 +102,7 @@ fn word(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), 
     Err(NameError::new(kind, value, "it is not in Unicode's composed form (NFC)", remedy))
 }
 
-/// In quotes, with escapes for all that is not certain to be seen as what it is.
+/// In quotes, with escapes for every character that might be displayed as something else.
 fn shown(value: &str) -> String {
     let plain = |c: char| c.is_ascii() || (is_of_names(c) && !is_combining_mark(c));
     let inner: String = value
@@ -162,7 +162,7 @@ macro_rules! name {
             }
         }
 
-        /// Compares as its text does.
+        /// Compares like its text.
         impl std::borrow::Borrow<str> for $type {
             fn borrow(&self) -> &str {
                 &self.0
@@ -200,11 +200,11 @@ name!(
     JobName, "job name", MAX_NAME, "", word
 );
 name!(
-    /// One worker process under each of its jobs: `{address}@-@{unique}`. Given by a coordinator, never re-used.
+    /// One worker process under each of its jobs: `{address}@-@{unique}`. Assigned by a coordinator, never reused.
     InstanceId, "instance id", 300, "@:[]%"
 );
 name!(
-    /// The address part of an instance id: what the worker states, a label and nothing more.
+    /// The address part of an instance id: stated by the worker, and only a label.
     ServerAddress, "server address", 255, ":[]%"
 );
 name!(
@@ -216,7 +216,7 @@ name!(
     CoordinatorId, "coordinator id", 300, "@:[]%"
 );
 name!(
-    /// A command that waits for the coordinator that can carry it out.
+    /// A command that waits for the coordinator that can execute it.
     CommandName, "command name", MAX_NAME, ""
 );
 name!(
@@ -243,14 +243,15 @@ impl InstanceId {
         self.0.split_once(Self::SEPARATOR).and_then(|(_, unique)| WorkerId::new(unique).ok())
     }
 
-    /// Whether its unique part names this worker. Cheap where it does not: who asks goes through thousands of them.
+    /// Whether its unique part names this worker. Cheap if it does not, since callers test thousands of ids.
     pub fn is_of(&self, worker: &WorkerId) -> bool {
         self.0.ends_with(worker.as_str()) && self.worker().as_ref() == Some(worker)
     }
 }
 
-/// Elastic-Job's id of a task, `{job}@-@{items}@-@READY@-@{instance}`, as its `TaskContext` writes and reads it. Elastic-Job runs
-/// the items of an instance as one task and lists all of them; here each has a run of its own, so there is one.
+/// Elastic-Job's task id, `{job}@-@{items}@-@READY@-@{instance}`, as its `TaskContext` writes and reads it. Elastic-Job
+/// runs the items of an instance as one task and lists all of them; here each item has a run of its own, so there is
+/// one.
 pub fn task_id(job: &JobName, item: Item, instance: &InstanceId) -> String {
     const SEPARATOR: &str = InstanceId::SEPARATOR;
     format!("{job}{SEPARATOR}{item}{SEPARATOR}READY{SEPARATOR}{instance}")
@@ -303,7 +304,7 @@ macro_rules! read_as_it_is {
 read_as_it_is!(Epoch, Generation, StreamNumber, Version, Revision);
 
 impl Token {
-    /// None that is above this is believed: there would be no room left to go on rising.
+    /// The largest value that is accepted: above it there would not be enough room to keep growing.
     pub const MOST: Self = Self(1 << 62);
 }
 
@@ -319,7 +320,7 @@ impl<'de> Deserialize<'de> for Token {
 }
 
 number!(
-    /// A run's fencing token: only grows per item, also across removal and re-creation of the job. 63 bits.
+    /// A run's fencing token: it only grows per item, even if the job is removed and created again. 63 bits.
     Token, u64
 );
 number!(
@@ -327,11 +328,11 @@ number!(
     Epoch, u64
 );
 number!(
-    /// The version of `sharding`: grows with every plan and with every withdrawal of a right.
+    /// The version of `sharding`: grows with every plan and every withdrawal of a right.
     Generation, u64
 );
 number!(
-    /// Which of a worker's streams: the worker numbers them, and the number only grows.
+    /// Identifies one of a worker's streams: the worker numbers them, and the number only grows.
     StreamNumber, u64
 );
 number!(
@@ -358,7 +359,7 @@ mod tests {
         }
     }
 
-    /// They were ASCII only, where Elastic-Job takes any path segment.
+    /// They used to be ASCII only, although Elastic-Job accepts any path segment.
     #[test]
     fn jobs_and_namespaces_are_named_in_any_script() {
         for good in
@@ -374,7 +375,7 @@ mod tests {
             "{long}"
         );
         assert!(JobName::new("é".repeat(128)).is_err(), "256 bytes");
-        // Of two spellings of what looks the same one is a name, and the refusal of the other shows which.
+        // Only one of two spellings that look the same is valid, and the error for the other shows it.
         for (other, composed) in
             [("e\u{301}te\u{301}", "été"), ("\u{1112}\u{1161}\u{11ab}", "한"), ("\u{212b}", "Å")]
         {
@@ -386,7 +387,8 @@ mod tests {
         }
     }
 
-    /// What a terminal obeys, what turns the text beside it round, what nobody sees, and what ZooKeeper takes in no path.
+    /// Characters that control a terminal, reverse the adjacent text, are invisible, or that ZooKeeper does not accept
+    /// in a path.
     #[test]
     fn nothing_in_a_name_fools_a_terminal_or_its_reader() {
         for hidden in [

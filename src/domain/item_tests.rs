@@ -30,7 +30,7 @@ fn end(requeue: bool) -> Event {
     Event::End { outcome: Outcome::Crashed, at: Time::from_seconds(30), reported: false, requeue }
 }
 
-/// Which of idle, running, held and crashed each event may follow.
+/// Which of the states idle, running, held and crashed each event may follow.
 #[test]
 fn the_whole_table() {
     let (at, latest, count) = (Time::from_seconds(40), Time::from_seconds(40), 1);
@@ -161,7 +161,7 @@ fn schedule() -> (String, String) {
     ("0 0 * * * ?".to_owned(), "UTC".to_owned())
 }
 
-/// What a calendar that leapt ahead has accounted for since is known once it is set back.
+/// What a clock that leapt ahead has accounted for is remembered when the last fire is set back.
 #[test]
 fn a_last_fire_that_is_set_back_is_kept_in_mind() {
     let hour = |n: i64| Time(n * 3_600_000);
@@ -173,14 +173,14 @@ fn a_last_fire_that_is_set_back_is_kept_in_mind() {
     assert_eq!((back.last_fire, back.leapt, back.ahead.clone()), (hour(4), None, Some(ahead.clone())));
     assert_eq!([hour(27), hour(28), hour(29), hour(30)].map(|at| ahead.has(at)), [false, true, true, false]);
     let later = back.apply(&Event::Skip { latest: hour(27), count: 23 }).unwrap();
-    assert_eq!(later.ahead, Some(ahead), "they are yet to come");
+    assert_eq!(later.ahead, Some(ahead), "they are in the future");
     let beyond = later.apply(&Event::Skip { latest: hour(30), count: 1 }).unwrap();
     assert_eq!(beyond.ahead, None);
-    // One that came in its time, after which the calendar leapt, and nothing was passed over: itself alone.
+    // A single scheduled time in its turn, after which the clock leapt, and nothing was skipped: only that one.
     let one = record.apply(&Event::Misfire { latest: hour(27), count: 1 }).unwrap();
     let back = one.apply(&Event::Cap { last_fire: hour(2), schedule: schedule() }).unwrap();
     assert_eq!(back.ahead.map(|ahead| (ahead.has(hour(26)), ahead.has(hour(27)))), Some((false, true)));
-    // All of them were passed over: they are all yet to be run.
+    // All of them were skipped, so all are yet to be run.
     let none = record.apply(&Event::Miss { latest: hour(27), count: 26, reason: Missed::TooLate }).unwrap();
     let back = none.apply(&Event::Cap { last_fire: hour(2), schedule: schedule() }).unwrap();
     assert_eq!(back.ahead, None);

@@ -1,8 +1,9 @@
-//! What rosterd decides, apart from how it is carried out.
+//! The decisions of rosterd, without their execution.
 //!
-//! Everything here is a plain function of its arguments: no clock, no I/O, no async, no randomness, no log.
-//! Maps are ordered, so a decision is the same whenever its input is.
+//! Everything here is a plain function of its arguments: no clock, no I/O, no async, no randomness, no log. Maps are
+//! ordered, so equal input gives equal decisions.
 
+mod candidates;
 pub mod check;
 mod counters;
 pub mod explain;
@@ -10,6 +11,7 @@ pub mod id;
 pub mod item;
 pub mod job;
 pub mod mutants;
+mod outcome;
 pub mod ownership;
 pub mod plan;
 mod purpose;

@@ -1,33 +1,33 @@
 //! Who owns which item, from when to when, and why: the words for each change of owner.
 //!
-//! The leader's plan says them where it decides ([`Assigned::causes`](crate::plan::Assigned)), every other coordinator as far as
-//! the job's nodes tell. The history keeps them, and `explain` repeats them. Nothing is decided from them.
+//! The leader records them with its plan ([`Assigned::causes`](crate::plan::Assigned)), every other coordinator as far
+//! as the job's nodes show them. The history keeps them, and `explain` repeats them. Nothing is decided from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::candidates::Candidates;
 use crate::id::{Generation, InstanceId, Item, JobName};
-use crate::plan::{Candidates, Why};
 use crate::sharding::Sharding;
 use crate::view::Job;
 
-/// How an instance stands with a job, as far as owning items goes. In words it follows the instance's name.
+/// Whether an instance may own items of a job, or why not. In a text it follows the instance's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// It may own items.
     Enabled,
-    /// It is not among the instances, but its worker lives: it may come back.
+    /// It is not among the instances, but its worker's attachment exists: it may return.
     Away,
-    /// Its worker leaves.
+    /// Its worker is draining.
     Leaving,
-    /// All instances on its machine are out of service for the job.
+    /// Its machine is disabled for the job.
     MachineDisabled,
-    /// It is out of service for the job.
+    /// It is disabled for the job.
     Disabled,
-    /// Elastic-Job's own, which takes no items from here.
+    /// An instance of Elastic-Job, which takes no items from us.
     Foreign,
-    /// It is not there any more.
+    /// It no longer exists.
     Gone,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// How an instance stands with the job; `candidates`: what is known of it beside the job's nodes.
+/// The standing of an instance in the job; `candidates`: what is known beyond the job's nodes.
 pub fn standing(job: &Job, instance: &InstanceId, candidates: &Candidates) -> Standing {
     if candidates.leaving.contains(instance) {
         return Standing::Leaving;
@@ -72,22 +72,22 @@ pub fn standing(job: &Job, instance: &InstanceId, candidates: &Candidates) -> St
     }
 }
 
-/// Why an item has another owner than before: why the one before lost it, and why the next one got it.
+/// Why an item has a new owner: why the previous one lost it, and why the next one got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// Nobody had owned an item of the job.
+    /// No item of the job ever had an owner.
     First,
-    /// Nobody owned it.
+    /// The item had no owner.
     Unowned,
-    /// Who owned it may own nothing any more.
+    /// The owner may no longer own items.
     Owner(InstanceId, Standing),
-    /// The job has another number of items.
+    /// The number of items has changed.
     Items { before: u32, now: u32 },
-    /// The strategy shares the items another way; why it was asked is known to the leader alone.
+    /// The strategy distributes the items differently; only the leader knows why it was asked.
     Shared { strategy: &'static str, why: Option<Why> },
     /// The job was removed.
     Removed,
-    /// It changed while the coordinator that tells it did not look.
+    /// It changed while this coordinator was not watching.
     Found,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why each item that `after` gives to another owner than `before` changes hands. `job`: as it is now.
+/// Why each item whose owner differs between `before` and `after` has changed owners. `job`: its current state.
 pub fn causes(
     job: &Job,
     before: &Sharding,
@@ -134,27 +134,27 @@ pub fn causes(
     moved.map(|item| (item, cause(item))).collect()
 }
 
-/// All owners of a job's items from a moment on, for the history. It is whole: who is told of it needs to know of none before.
+/// All owners of a job's items from a moment on, for the history. It is complete: its receiver needs no earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
     /// The job.
     pub job: JobName,
-    /// Which job of that name.
+    /// Identifies the job among those of that name.
     pub incarnation: Arc<str>,
     /// Grows with every change of it.
     pub generation: Generation,
     /// Every owner with its items.
     pub owners: Vec<(InstanceId, Vec<Item>)>,
-    /// Why items have changed hands, as far as who tells it saw that.
+    /// Why items have changed owners, as far as this coordinator saw it.
     pub causes: BTreeMap<Item, Cause>,
-    /// Why any other has.
+    /// The cause of all other changes.
     pub otherwise: Cause,
-    /// The leader tells it, whose plan it was.
+    /// It comes from the leader, whose plan it was.
     pub led: bool,
 }
 
 impl Owned {
-    /// The owners of a job as it is. `before`: as it was seen last; `planned`: what the leader says why.
+    /// The current owners of a job. `before`: the job as last seen; `planned`: the leader's reasons.
     pub fn of(job: &Job, before: Option<&Job>, planned: Option<(&Why, &BTreeMap<Item, Cause>)>) -> Self {
         let (nothing, why) = (Candidates::default(), planned.map(|(why, _)| why));
         let mut causes = before
@@ -178,7 +178,7 @@ impl Owned {
         }
     }
 
-    /// A job that has gone: nobody owns any of its items.
+    /// A removed job: its items have no owners.
     pub fn removed(job: &Job) -> Self {
         Self {
             job: job.name.clone(),
@@ -198,8 +198,32 @@ impl Owned {
         pairs.collect()
     }
 
-    /// Why an item has changed hands.
+    /// Why an item has changed owners.
     pub fn cause(&self, item: Item) -> &Cause {
         self.causes.get(&item).unwrap_or(&self.otherwise)
+    }
+}
+
+/// Why a new assignment is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The number of items differs from that of the assignment.
+    Items { before: u32, now: u32 },
+    /// An instance with items is gone, or may no longer own any.
+    Gone(InstanceId, Standing),
+    /// There is a new instance, without items.
+    Come(InstanceId),
+    /// A new assignment was requested.
+    Requested,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Items { before, now } => write!(f, "{now} items instead of {before}"),
+            Self::Gone(instance, standing) => write!(f, "{instance} {standing}"),
+            Self::Come(instance) => write!(f, "{instance} has come"),
+            Self::Requested => f.write_str("resharding requested"),
+        }
     }
 }

@@ -1,99 +1,99 @@
-//! Why a transaction is made: for logs, metrics and what tests hold against it.
+//! Why a transaction is made: for logs, metrics and the assertions of tests.
 
 use std::fmt;
 
-/// A fixed list, so that what is said of all writes of a sort is said of each.
+/// A fixed list, so that a rule about all transactions of a kind covers each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Purpose {
-    /// No coordinator writes it: a tool or a test does.
+    /// Not written by a coordinator, but by a tool or a test.
     #[default]
     Other,
-    /// A leader that another coordinator is the first to lead gives the job up.
+    /// A leader gives up a job for which another coordinator ranks first.
     Abdicate,
     /// A stage of a guarantee is announced to a worker.
     Announce,
-    /// What its worker answered to that.
+    /// A worker's answer to that.
     Announced,
-    /// Somebody applies a configuration.
+    /// A configuration is applied.
     Apply,
-    /// A worker is asked to leave.
+    /// A worker is asked to drain.
     AskToLeave,
     /// A plan: which instance owns which item.
     Assign,
-    /// A worker comes to its host.
+    /// A worker attaches to its host.
     Attach,
-    /// Hosts are asked to tell when what they told ahead has begun.
+    /// Hosts are asked to report when the runs that they sent ahead of time have started.
     Barrier,
-    /// Something is asked of the host of a worker.
+    /// A command for the host of a worker.
     Command,
-    /// Commands that have nothing left to do are taken away.
+    /// Commands that are done are removed.
     Commands,
-    /// A coordinator says that it is there.
+    /// A coordinator registers itself.
     Coordinator,
-    /// A job is made.
+    /// A job is created.
     Create,
-    /// Somebody takes a job, an item, a machine or an instance out of service.
+    /// A job, an item, a machine or an instance is disabled.
     Disable,
-    /// Instances that have gone for good are removed.
+    /// Instances that are gone for good are removed.
     Dismiss,
-    /// A worker leaves: nothing more is given to it.
+    /// A worker drains: it gets nothing more.
     Drain,
     /// A coordinator becomes leader of a job.
     Elect,
-    /// What was disabled is taken back into service.
+    /// Something that was disabled is enabled.
     Enable,
-    /// Nodes of crashed items that another tool made or removed are put right.
+    /// Nodes of crashed items that another tool created or removed are corrected.
     FailoverItems,
-    /// A configuration that another tool wrote is taken over.
+    /// A configuration that another tool wrote is adopted.
     ForeignConfig,
-    /// A switch that another tool wrote is taken over.
+    /// A switch that another tool wrote is adopted.
     ForeignSwitch,
-    /// A trigger that another tool wrote is taken over.
+    /// A trigger that another tool wrote is adopted.
     ForeignTrigger,
     /// A worker has left.
     Goodbye,
     /// A host starts and ends runs.
     Host,
-    /// Jobs come from a file.
+    /// Jobs are imported from a file.
     Import,
-    /// Instances of workers that are here are put and removed.
+    /// Instances of workers that are attached here are written and removed.
     Instances,
-    /// A coordinator looks at its own session before it speaks of leases.
+    /// A coordinator checks its own session before it grants leases.
     Lease,
-    /// Nodes that other tools read are put right.
+    /// Nodes that other tools read are corrected.
     Mirrors,
     /// Tokens are raised.
     Number,
-    /// Somebody pauses a job or lets it go on.
+    /// A job is paused or resumed.
     Pause,
-    /// A job of a file begins to be put together.
+    /// A job of a file starts to be prepared.
     Prepare,
-    /// Records of items are made.
+    /// Records of items are created.
     Records,
-    /// A guarantee that nobody waits for any more is cleared.
+    /// A guarantee that no fire waits for any longer is cleared.
     Release,
     /// A job is removed.
     Remove,
     /// A machine is forgotten.
     RemoveMachine,
-    /// Jobs come from a backup.
+    /// Jobs are restored from a backup.
     Restore,
-    /// A job that was put together begins to be.
+    /// A prepared job gets its incarnation.
     Reveal,
-    /// Machines that nobody has used for long are removed.
+    /// Machines that have been unused for long are removed.
     Servers,
     /// Instances are shut down for a job.
     Shutdown,
-    /// What is left of a removed job is swept.
+    /// The remains of a removed job are swept.
     Sweep,
-    /// Somebody fires a job by hand.
+    /// A job is triggered manually.
     Trigger,
     /// A worker is marked dead.
     Verdict,
 }
 
 impl Purpose {
-    /// Each of them but `Other`.
+    /// All but `Other`.
     pub const ALL: &'static [Self] = &[
         Self::Abdicate,
         Self::Announce,
@@ -187,7 +187,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the job's leader alone may write it.
+    /// Whether only the job's leader may write it.
     #[must_use]
     pub fn is_led(self) -> bool {
         matches!(

@@ -1,10 +1,10 @@
-//! Who should lead a job: rendezvous hashing over the coordinators. Every coordinator ranks all of them by a number
-//! made from its name and the job's; the first leads. So leaders spread evenly, and one that comes or goes moves
-//! no leadership but its own. It is a preference, never a right: the election decides.
+//! Which coordinator should lead a job: rendezvous hashing. Every coordinator ranks all of them by a hash of the
+//! coordinator's and the job's name; the first one leads. So leaders spread evenly, and a coordinator that joins or
+//! leaves moves only its own leaderships. It is a preference, never a right: the election decides.
 
 use crate::id::{CoordinatorId, JobName};
 
-/// How many of `others` come before `me` for this job: 0, it should lead.
+/// How many of `others` rank before `me` for this job; 0: `me` should lead.
 pub fn rank<'a>(
     job: &JobName,
     me: &CoordinatorId,
@@ -53,7 +53,7 @@ mod tests {
         }
     }
 
-    /// During an upgrade two versions rank side by side: the numbers are part of what they agree on.
+    /// During an upgrade two versions rank at the same time, so they must compute the same numbers.
     #[test]
     fn every_version_gives_the_same_weights() {
         let weights = ["10.0.0.1@-@a", "10.0.0.2@-@b", "10.0.0.3@-@c"].map(|name| {

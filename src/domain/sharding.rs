@@ -1,8 +1,8 @@
 //! The data of `sharding`: the whole assignment, and every right that was withdrawn, in one value.
 //!
-//! Whatever takes a right away rewrites this value, so that its version (the generation) grows and every
-//! start that was decided before is refused. Hosts decide from it alone. It is kept far below what one
-//! registry node may hold: long ones are compressed by the registry's codec, see [`Sharding::decode`].
+//! Everything that takes a right away rewrites this value, so that its version (the generation) grows and every start
+//! that was decided before is refused. Hosts decide from it alone. It is kept far below the size limit of a registry
+//! node: long ones are compressed by the registry's codec, see [`Sharding::decode`].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,20 +18,20 @@ use crate::time::Time;
 
 /// Longest data that is kept as readable JSON.
 const PLAIN: usize = 16 * 1024;
-/// Data that is compressed begins with this.
+/// The prefix of compressed data.
 const PACKED: &[u8] = b"z:";
-/// Longest text that is unpacked: foreign data may claim anything.
+/// Longest text that is decompressed: foreign data may claim any size.
 const LONGEST: u64 = 16 * 1024 * 1024;
-/// How many raises of the count are remembered; older ones are accounted for by every item long since.
+/// How many raises of the count are remembered; every item has accounted for older ones long ago.
 const MOST_RAISES: usize = 32;
 
-/// Who owns what, and who may not.
+/// Which instance owns which item, and which items and instances are excluded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sharding {
-    /// The instances of the plan, in the order that `owners` counts.
+    /// The instances of the plan; `owners` refers to them by index.
     instances: Vec<InstanceId>,
-    /// Per item its owner's place in `instances`; -1: nobody's.
+    /// For each item the index of its owner in `instances`; -1: no owner.
     owners: Vec<i32>,
     /// Items that get no runs.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -39,10 +39,10 @@ pub struct Sharding {
     /// Instances that get no items.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub disabled_instances: BTreeSet<InstanceId>,
-    /// When the job was made: it has no scheduled times before.
+    /// When the job was created: it has no scheduled times before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made: Option<Time>,
-    /// What was added then to the number of a transaction to make it a token.
+    /// The numbering offset at that time: what was added to a transaction's number to make it a token.
     #[serde(skip_serializing_if = "is_zero")]
     pub numbered: u64,
     /// Counts withdrawals that change nothing else here (pause, disabled job or server, new config).
@@ -53,28 +53,28 @@ pub struct Sharding {
     /// The same for single items.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gaps: BTreeMap<Item, Gap>,
-    /// Items from each of these on were not part of the job until then: its count was lower. Both grow.
+    /// Items from each of these on were not part of the job until then, because its count was lower. Both grow.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub surplus: BTreeMap<Item, Time>,
-    /// Where the schedule that is in force begins.
+    /// Where the current schedule begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
-    /// Where the schedules before it began, oldest first: as many as an item has not yet come to.
+    /// Where the schedules before it began, oldest first: those that some item has not accounted for yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub floors: Vec<Floor>,
-    /// What `config` said when it was last written with this; where it says otherwise, another tool has written it. None: it
-    /// was written by a coordinator that did not keep it.
+    /// What `config` said when it was last written together with this; if it differs now, another tool has written it.
+    /// `None`: written by a coordinator that did not keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated: Option<Stated>,
 }
 
-/// What of a configuration is not a matter of this moment alone: what it said before counts as well.
+/// The parts of a configuration whose previous values also matter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stated {
-    /// Expression and zone; none: by hand only.
+    /// Expression and zone; `None`: manual triggers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<(String, String)>,
-    /// How many items.
+    /// The number of items.
     pub items: u32,
     /// It gets no runs.
     pub disabled: bool,
@@ -85,7 +85,7 @@ pub struct Stated {
 }
 
 impl Stated {
-    /// What a configuration says.
+    /// The parts of this configuration.
     pub fn by(config: &JobConfig) -> Self {
         Self {
             schedule: config.cron.clone().map(|cron| (cron, config.zone().to_owned())),
@@ -96,7 +96,7 @@ impl Stated {
         }
     }
 
-    /// Whether that is what the configuration says.
+    /// Whether they are those of the configuration.
     pub fn is_by(&self, config: &JobConfig) -> bool {
         let schedule = self.schedule.as_ref().map(|(cron, zone)| (cron.as_str(), zone.as_str()));
         let rest = (config.sharding_total_count, config.disabled, config.monitor_execution, config.failover);
@@ -105,10 +105,10 @@ impl Stated {
     }
 }
 
-/// Changes of schedule that are remembered at most; of more the oldest are forgotten.
+/// How many changes of schedule are remembered; beyond that the oldest are forgotten.
 const FLOORS: usize = 64;
 
-/// The end of a time in which nothing was to be run.
+/// The end of a period in which nothing was to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Its last moment.
@@ -117,12 +117,12 @@ pub struct Gap {
     pub reason: Missed,
 }
 
-/// The moment from which the schedule in force counts, and the one before it.
+/// The moment from which a schedule counts, and the schedule before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
     /// Scheduled times up to here belong to `before`.
     pub at: Time,
-    /// The schedule until then: expression and zone; none: no scheduled times.
+    /// The schedule until then: expression and zone; `None`: no scheduled times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<(String, String)>,
 }
@@ -138,18 +138,18 @@ fn is_zero(number: &u64) -> bool {
 pub struct ShardingError(String);
 
 impl Sharding {
-    /// That of a job that is made now: nobody owns anything.
+    /// For a job that is created now: no item has an owner.
     pub fn made_at(now: Time) -> Self {
         Self { made: Some(now), ..Self::default() }
     }
 
-    /// The same where so much is added to the number of a transaction to make it a token.
+    /// A copy with this numbering offset.
     #[must_use]
     pub fn numbered_by(self, numbered: u64) -> Self {
         Self { numbered, ..self }
     }
 
-    /// Reads the data of `sharding`; empty data (as Elastic-Job leaves it) is nobody's everything.
+    /// Parses the data of `sharding`; empty data (as Elastic-Job leaves it) assigns nothing.
     pub fn decode(data: &[u8]) -> Result<Self, ShardingError> {
         if data.is_empty() {
             return Ok(Self::default());
@@ -162,7 +162,7 @@ impl Sharding {
                 &unpacked
             }
         };
-        // A list of the fields' values would be read as well, and nobody has written one.
+        // serde would also accept a list of the fields' values, which nobody has ever written.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err(ShardingError("it is not an object".into()));
         }
@@ -174,13 +174,13 @@ impl Sharding {
         Ok(read)
     }
 
-    /// The data to be written.
+    /// The data to write.
     pub fn encode(&self) -> Vec<u8> {
         let text = serde_json::to_vec(self).unwrap_or_default();
         if text.len() <= PLAIN { text } else { pack(&text) }
     }
 
-    /// The same rights with `assignment` of `items` items.
+    /// A copy with the same rights and this assignment of `items` items.
     #[must_use]
     pub fn with_assignment(&self, assignment: &Assignment, items: u32) -> Self {
         let instances: Vec<InstanceId> = assignment.iter().map(|(instance, _)| instance.clone()).collect();
@@ -195,19 +195,19 @@ impl Sharding {
         Self { instances, owners, ..self.clone() }
     }
 
-    /// The same written with a configuration that says this.
+    /// A copy that was written together with this configuration.
     #[must_use]
     pub fn stating(&self, stated: Stated) -> Self {
         Self { stated: Some(stated), ..self.clone() }
     }
 
-    /// The same with one more withdrawal, so that what was decided before is refused.
+    /// A copy with one more withdrawal, so that whatever was decided before is refused.
     #[must_use]
     pub fn withdrawn(&self) -> Self {
         Self { withdrawals: self.withdrawals + 1, ..self.clone() }
     }
 
-    /// The same without an instance: its items are nobody's until the leader gives them to others.
+    /// A copy without an instance: its items have no owner until the leader assigns them.
     #[must_use]
     pub fn without(&self, instance: &InstanceId) -> Self {
         let mut next = self.withdrawn();
@@ -224,7 +224,7 @@ impl Sharding {
         next
     }
 
-    /// The same with the items from `from` on being part of the job since `until`, and not before.
+    /// A copy in which the items from `from` on are part of the job since `until`, and not before.
     #[must_use]
     pub fn raised(&self, from: Item, until: Time) -> Self {
         let mut next = self.clone();
@@ -242,13 +242,14 @@ impl Sharding {
         self.surplus.range(..=item).next_back().map(|(_, until)| *until)
     }
 
-    /// The same with another schedule in force from `at` on; the one before was `before`. All scheduled times up to
+    /// A copy with another schedule in force from `at` on; the previous one was `before`. All scheduled times up to
     /// `settled` are accounted for.
     #[must_use]
     pub fn with_floor(&self, at: Time, before: Option<(String, String)>, settled: Time) -> Self {
         let mut next = self.clone();
         next.floors.extend(next.floor.take());
-        // What was to begin later, by a calendar that was ahead, never does; else two schedules held at one time.
+        // Schedules that would begin later, by a clock that was ahead, are dropped; otherwise two would hold at one
+        // time.
         let began = next.floors.iter().position(|floor| floor.at >= at).unwrap_or(next.floors.len());
         let before = next.floors.drain(began..).next().map_or(before, |floor| floor.before);
         next.floor = Some(Floor { at, before });
@@ -258,12 +259,12 @@ impl Sharding {
         next
     }
 
-    /// Where every schedule but the first began, oldest first.
+    /// The beginnings of all schedules but the first, oldest first.
     pub fn floors(&self) -> impl Iterator<Item = &Floor> {
         self.floors.iter().chain(&self.floor)
     }
 
-    /// The gap that covers `due` of an item.
+    /// The gap that covers the scheduled time `due` of an item.
     pub fn gap_of(&self, item: Item, due: Time) -> Option<Gap> {
         let own = self.gaps.get(&item).copied();
         let surplus = || self.surplus_until(item).map(|until| Gap { until, reason: Missed::NoWorker });
@@ -281,12 +282,12 @@ impl Sharding {
         self.instances.get(self.owner_place(item)?)
     }
 
-    /// The item's owner as a place in [`Self::instances`].
+    /// The index of the item's owner in [`Self::instances`].
     pub fn owner_place(&self, item: Item) -> Option<usize> {
         usize::try_from(*self.owners.get(item.0 as usize)?).ok()
     }
 
-    /// The instances of the plan, also those without an item.
+    /// The instances of the plan, including those without an item.
     pub fn instances(&self) -> &[InstanceId] {
         &self.instances
     }
@@ -306,13 +307,13 @@ impl Sharding {
         owners.filter(|(_, owner)| **owner == place).map(|(item, _)| Item(item as u32)).collect()
     }
 
-    /// Whether both give the same items to the same instances.
+    /// Whether both assign the same items to the same instances.
     pub fn assigns_like(&self, other: &Self) -> bool {
         let same = self.instances == other.instances && self.owners == other.owners;
         same || self.assignment() == other.assignment()
     }
 
-    /// As the strategies see it.
+    /// The assignment as strategies see it.
     pub fn assignment(&self) -> Assignment {
         let mut lists: BTreeMap<InstanceId, Vec<Item>> =
             self.instances.iter().map(|instance| (instance.clone(), Vec::new())).collect();
@@ -371,7 +372,7 @@ mod tests {
         let until = |sharding: &Sharding, item| sharding.surplus_until(Item(item)).map(|until| until.0);
         let once = Sharding::default().raised(Item(5), Time(10));
         assert_eq!([4, 5, 9].map(|item| until(&once, item)), [None, Some(10), Some(10)]);
-        // By a calendar that was ahead, and is no more.
+        // Set by a clock that was ahead, and no longer is.
         assert_eq!(until(&once.raised(Item(5), Time(3)), 5), Some(3));
         let twice = once.raised(Item(7), Time(3));
         assert_eq!([5, 7].map(|item| until(&twice, item)), [Some(10), Some(10)]);
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    /// What an older version reads as it stands is not packed, and what we pack it takes.
+    /// Text that an older version can read is not compressed, and what we compress it can read.
     #[test]
     fn data_is_packed_above_16_kib_and_read_up_to_16_mib() {
         let data = |length: usize| {

@@ -1,4 +1,4 @@
-//! A job as the registry holds it at one revision: what every decision is made from.
+//! A job as the registry holds it at one revision: the input of every decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::time::Time;
 /// A job's decision state, undecoded where a foreign tool may have written it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobNodes {
-    /// The revision all of this was read at.
+    /// The revision at which all of this was read.
     pub revision: Revision,
-    /// The incarnation's name; a job without one is being removed, or was made by another tool.
+    /// The incarnation's name; a job without one is being removed, or was created by another tool.
     pub incarnation: Option<Arc<str>>,
-    /// The number of the transaction that made the job.
+    /// The number of the transaction that created the job.
     pub created: Revision,
-    /// The token that a new record starts at: `created`, and what [`Numbering`] adds.
+    /// The token at which a new record starts: `created` plus the offset of [`Numbering`].
     pub base: Token,
     /// The data of the job's own node.
     pub handler_type: Arc<str>,
-    /// `config` as it stands; goes with the incarnation.
+    /// `config` as found; goes with the incarnation.
     pub config: Option<Node>,
-    /// `rosterd/policy` as it stands; absent for a job that another tool made.
+    /// `rosterd/policy` as found; absent if another tool created the job.
     pub policy: Option<Node>,
     /// Scheduled fires are held.
     pub paused: bool,
@@ -50,26 +50,26 @@ pub struct JobNodes {
     pub failover: BTreeSet<Item>,
     /// Manual triggers that wait, by item.
     pub triggers: BTreeMap<Item, TriggerNode>,
-    /// What was announced of the latest fires.
+    /// The announcements of the latest fires.
     pub announced: BTreeMap<Stage, Announced>,
-    /// Commands to whoever hosts a worker, by name.
+    /// Commands to hosts of workers, by name.
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools to run an instance's items.
     pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
 }
 
-/// The marks of disabled items, which other tools read and write, with the assignment of the same revision.
+/// The marks of disabled items, which other tools read and write, with the assignment at the same revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switches {
     /// The incarnation's name.
     pub incarnation: Option<Arc<str>>,
     /// The version of `sharding`.
     pub generation: Generation,
-    /// Of each item below `sharding`, whether `sharding/{item}/disabled` is there.
+    /// For each item below `sharding`, whether `sharding/{item}/disabled` exists.
     pub disabled: BTreeMap<Item, bool>,
 }
 
-/// How an older tool says that an instance is to run its items: either way, or both.
+/// How an older tool requests that an instance runs its items: one way, the other, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForeignTrigger {
     /// By the node `trigger/{id}`.
@@ -87,23 +87,24 @@ pub enum Stage {
     Completed,
 }
 
-/// The data of `guarantee/started` and `guarantee/completed`: the latest fire that was announced, and to whom.
+/// The data of `guarantee/started` and `guarantee/completed`: the latest announced fire, and the instance that gets the
+/// callback.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
     /// Which fire.
     pub fire: Time,
-    /// Names the callback: whoever is asked again answers from memory.
+    /// The name of the callback: an instance that is asked again repeats its answer.
     pub callback: String,
-    /// Who is asked; none: nobody is to be.
+    /// The instance that is asked; `None`: none is.
     pub instance: Option<InstanceId>,
-    /// It was answered, or its time was over.
+    /// It was answered, or timed out.
     pub answered: bool,
 }
 
 /// A node's data and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// As it stands, read as hostile.
+    /// As found; must be treated as hostile.
     pub data: Arc<[u8]>,
     /// How often it was set.
     pub version: Version,
@@ -112,43 +113,44 @@ pub struct Node {
 /// `instances/{id}` as found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSeen {
-    /// It is an ephemeral of this session.
+    /// Whether it is an ephemeral node of this session.
     pub mine: bool,
     /// `rosterd/instances/{id}`; absent for a foreign instance (a JVM of Elastic-Job).
     pub node: Option<InstanceNode>,
 }
 
-/// How the tokens of a namespace are numbered. A store counts its transactions, a token starts at such a number;
-/// where jobs come from another store, whose numbers were higher, so much is added that tokens go on rising.
+/// How the tokens of a namespace are numbered. A store counts its transactions, and tokens start at such a number; if
+/// jobs were imported from another store, whose numbers were higher, an offset is added so that tokens continue to
+/// increase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbering {
-    /// What is added to the number of a transaction.
+    /// The offset: what is added to the number of a transaction.
     pub offset: u64,
-    /// The version of what says so; `None`: nothing was ever added.
+    /// The version of its node; `None`: there never was an offset.
     pub version: Option<Version>,
-    /// The last transaction.
+    /// The revision of the last transaction.
     pub revision: Revision,
 }
 
 impl Numbering {
-    /// No token that was given so far is above it.
+    /// An upper bound of all tokens given so far.
     pub fn ceiling(&self) -> Token {
         Token(self.offset.saturating_add(self.revision.0))
     }
 
-    /// What is to be added so that no token up to `tokens` is given again; `None`: that is so already. A token never rises by
-    /// more than one in a transaction, so what is given later stays below what is numbered later.
+    /// The offset that ensures that no token up to `tokens` is given again; `None`: that is ensured already. A token
+    /// never grows by more than one in a transaction, so tokens that are given later stay below those that start later.
     pub fn raised_above(&self, tokens: Token) -> Option<u64> {
         (self.ceiling() < tokens).then(|| tokens.0.saturating_sub(self.revision.0))
     }
 }
 
-/// All that is kept of a job, at one revision.
+/// Everything that is kept of a job, at one revision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Whole {
     /// The job and its records.
     pub snapshot: Snapshot,
-    /// Where the last runs stopped, by item.
+    /// The offsets of the items.
     pub offsets: BTreeMap<Item, Arc<[u8]>>,
 }
 
@@ -157,16 +159,16 @@ pub struct Whole {
 pub struct Snapshot {
     /// The decision state.
     pub nodes: JobNodes,
-    /// Every record that exists, also of surplus items.
+    /// Every record that exists, including those of surplus items.
     pub records: BTreeMap<Item, (Version, Record)>,
 }
 
 /// `rosterd/instances/{id}`: what Elastic-Job's own node has no field for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceNode {
-    /// The address the worker stated.
+    /// The address that the worker stated.
     pub address: ServerAddress,
-    /// How many runs the worker takes at a time, over all its jobs.
+    /// How many runs the worker accepts at a time, over all its jobs.
     pub slots: u32,
     /// The client library.
     #[serde(default)]
@@ -174,7 +176,7 @@ pub struct InstanceNode {
     /// The worker's labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The coordinator its stream ends at.
+    /// The coordinator at which its stream ends.
     pub host: CoordinatorId,
 }
 
@@ -183,31 +185,31 @@ pub struct InstanceNode {
 pub struct TriggerNode {
     /// The same for all items of one trigger.
     pub id: TriggerId,
-    /// When it was asked for: the fire time of its runs.
+    /// When it was requested: the fire time of its runs.
     pub at: Time,
 }
 
-/// `rosterd/commands/{name}`: what was asked of a coordinator that does not host the worker it is about.
+/// `rosterd/commands/{name}`: a request to the coordinator that hosts a worker, from another coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// A run is to be stopped.
+    /// Stop a run.
     Cancel { item: Item, token: Token },
-    /// A worker is to leave, and to stop its runs after this long.
+    /// Drain a worker, which has to stop its runs after this long.
     Drain { instance: InstanceId, grace_ms: u64 },
-    /// A worker is to give the job up, and may not come back to it until it has said that it did.
+    /// Shut an instance down: its worker has to give the job up, and may not return to it until it has confirmed that.
     Shutdown { instance: InstanceId },
-    /// Somebody waits until user code of a run has begun, or the run is over.
+    /// Somebody waits until user code of a run has started, or the run is over.
     AwaitStart { item: Item, token: Token },
 }
 
 impl Command {
-    /// Whether this instance is to give the job up.
+    /// Whether it shuts this instance down.
     pub fn shuts_down(&self, whom: &InstanceId) -> bool {
         matches!(self, Self::Shutdown { instance } if instance == whom)
     }
 
-    /// The instance that is to leave, or to give the job up.
+    /// The instance that is to drain, or to give the job up.
     pub fn instance(&self) -> Option<&InstanceId> {
         match self {
             Self::Drain { instance, .. } | Self::Shutdown { instance } => Some(instance),
@@ -216,30 +218,30 @@ impl Command {
     }
 }
 
-/// A worker's attachment: who speaks for it.
+/// A worker's attachment: the coordinator that acts for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// The coordinator that hosts the worker.
     pub host: CoordinatorId,
-    /// Names the host's registry session: a restarted coordinator is another.
+    /// The host's registry session: a restarted coordinator has another one.
     pub session: String,
-    /// Over which of the worker's streams.
+    /// The stream of the worker.
     pub stream: StreamNumber,
-    /// Takes no new runs: it is leaving.
+    /// It gets no new runs: it is draining.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
-    /// It was asked to leave, and to stop its runs after this long: whoever hosts it tells it so. Milliseconds.
+    /// It was asked to drain, and to stop its runs after this long; its host tells it. Milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_grace_ms: Option<u64>,
-    /// A digest of the key that the worker must show to come back.
+    /// A digest of the key that the worker must present to come back.
     pub resume_key: String,
-    /// The name of the credential with which the worker came: it comes back with no other. Absent where nobody was asked who
-    /// they are.
+    /// The name of the credential that the worker used: it cannot come back with another. Absent if authentication was
+    /// off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// The address the worker stated: with its name, its instance id.
+    /// The address that the worker stated: together with its name, its instance id.
     pub address: ServerAddress,
-    /// The lease the worker counts, shorter than the default where a job asks for it. Milliseconds.
+    /// The worker's lease, shorter than the default if a job asks for that. Milliseconds.
     pub lease_ms: u64,
 }
 

@@ -4,7 +4,7 @@
 pub const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Numbers, each with the milliseconds of its unit, as they stand; none: the text is no span.
+/// Numbers, each with the milliseconds of its unit, in the order of the text; `None`: the text is not a span.
 pub fn parts(mut text: &str) -> Option<Vec<(u64, u64)>> {
     let mut parts = Vec::new();
     while !text.is_empty() {
@@ -17,12 +17,12 @@ pub fn parts(mut text: &str) -> Option<Vec<(u64, u64)>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Whether the longest unit comes first, and each stands once.
+/// Whether the longest unit comes first, and each appears once.
 pub fn in_order(parts: &[(u64, u64)]) -> bool {
     parts.is_sorted_by(|(_, before), (_, after)| before > after)
 }
 
-/// Their sum in milliseconds; none: it is too large a number.
+/// Their sum in milliseconds; `None`: overflow.
 pub fn total(parts: &[(u64, u64)]) -> Option<u64> {
     parts.iter().try_fold(0u64, |sum, (number, unit)| sum.checked_add(number.checked_mul(*unit)?))
 }

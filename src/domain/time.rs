@@ -1,5 +1,5 @@
-//! The two kinds of time: what the calendar says ([`Time`]) and how long something took ([`Mono`]).
-//! Nothing here reads a clock: both come in as arguments.
+//! The two kinds of time: calendar time ([`Time`]), and the monotonic clock for measuring durations ([`Mono`]). Nothing
+//! here reads a clock: both are arguments.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
-/// A point of one process's monotonic clock (it counts suspended time): since an origin of its own.
+/// A point of one process's monotonic clock, since an origin of its own. It includes time in suspend.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Mono(pub Duration);
 
-/// A text that is no RFC 3339 time.
+/// A text that is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} is not a time: write it as RFC 3339 with an offset, for example 2026-11-21T00:00:00Z")]
 pub struct TimeError {
@@ -28,7 +28,7 @@ impl Time {
         Self(seconds * 1000)
     }
 
-    /// Parses RFC 3339; a fraction finer than a millisecond is cut.
+    /// Parses RFC 3339; a fraction finer than a millisecond is cut off.
     pub fn parse(value: &str) -> Result<Self, TimeError> {
         value
             .parse::<jiff::Timestamp>()
@@ -48,7 +48,7 @@ impl Time {
         Self(self.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long after `earlier`; zero when it is not after.
+    /// How long after `earlier`; zero if it is not after.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -98,7 +98,7 @@ impl Mono {
         Self(self.0.saturating_add(by))
     }
 
-    /// How long after `earlier`; zero when it is not after.
+    /// How long after `earlier`; zero if it is not after.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -1,6 +1,6 @@
-//! What of a job nobody attends to: whether it has a worker at all, which items have no owner, and since when a scheduled
-//! time waits. Each coordinator answers for what it hosts, and a job's leader for what nobody owns, so that a sum over all
-//! coordinators is right. Nothing is decided by it: it is told.
+//! What is unattended in a job: whether it has a worker at all, which items have no owner, and since when a scheduled
+//! time waits. Each coordinator reports the items that it hosts, and a job's leader those without an owner, so that the
+//! sum over all coordinators is right. Nothing is decided from it: it is for monitoring.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use crate::item::Record;
 use crate::time::Time;
 use crate::view::{Job, Timeline};
 
-/// What nobody attends to, as far as one coordinator answers for it. Nothing of a job that is paused or disabled.
+/// What is unattended, as far as one coordinator is responsible for it. Empty for a job that is paused or disabled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unattended {
-    /// It is led here, and no enabled worker is there for it.
+    /// It is led here, and has no enabled worker.
     pub without_workers: bool,
-    /// Enabled items of a job that is led here, without an enabled worker that owns them.
+    /// Enabled items, without an enabled worker that owns them, of a job that is led here.
     pub items: u32,
-    /// The first scheduled time that is neither run nor recorded; it may be still to come.
+    /// The first scheduled time that is neither run nor recorded; it may be in the future.
     pub waits_since: Option<Time>,
 }
 
-/// Looks at a job. `leads`: it is led here; `hosts`: whose worker is attached here.
+/// Examines a job. `leads`: it is led here; `hosts`: whether an instance's worker is attached here.
 pub fn unattended(
     job: &Job,
     records: &BTreeMap<Item, (Version, Record)>,
@@ -49,7 +49,7 @@ pub fn unattended(
         let timeline = timeline.of(record);
         let mut next = timeline.next(record.last_fire);
         while let Some(gap) = next.and_then(|due| job.sharding.gap_of(item, due)) {
-            // Nothing was to be run then.
+            // Nothing was to be run during the gap.
             next = timeline.next(gap.until);
         }
         found.waits_since = found.waits_since.into_iter().chain(next).min();

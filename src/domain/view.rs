@@ -23,17 +23,17 @@ use crate::time::Time;
 pub struct Job {
     /// Its name.
     pub name: JobName,
-    /// Which job of that name.
+    /// Identifies the job among those of that name.
     pub incarnation: Arc<str>,
-    /// The token that a new record starts at.
+    /// The token at which a new record starts.
     pub base: Token,
-    /// No token of this job is below: those of a job of this name before it are.
+    /// All tokens of this job are at or above it; those of an earlier job of this name are below.
     pub first: Token,
-    /// What runs it.
+    /// The handler that runs it.
     pub handler_type: Arc<str>,
     /// Its configuration, as it would be applied again.
     pub spec: Arc<JobSpec>,
-    /// What its configuration means for decisions.
+    /// The rules that follow from its configuration.
     pub rules: Rules,
     /// The version of `config`.
     pub config_version: Version,
@@ -41,29 +41,29 @@ pub struct Job {
     pub paused: bool,
     /// Whether each server is enabled.
     pub servers: BTreeMap<ServerAddress, bool>,
-    /// Who is there.
+    /// The instances that are there.
     pub instances: BTreeMap<InstanceId, InstanceSeen>,
-    /// Who leads, and whether that is this session.
+    /// Its leader, and whether that is this session.
     pub leader: Option<(CoordinatorId, bool)>,
-    /// The election's number.
+    /// The version of the election.
     pub epoch: Epoch,
-    /// The assignment's number.
+    /// The version of the assignment.
     pub generation: Generation,
     /// The assignment, and the rights withdrawn.
     pub sharding: Sharding,
     /// The reshard flag's version.
     pub necessary: Option<Version>,
-    /// Crashed items that wait for a taker.
+    /// Crashed items that wait for failover.
     pub failover: BTreeSet<Item>,
-    /// Triggers by hand that wait for their item.
+    /// Manual triggers that wait for their item.
     pub triggers: BTreeMap<Item, TriggerNode>,
-    /// What was announced of the latest fires.
+    /// The announcements of the latest fires.
     pub announced: BTreeMap<Stage, Announced>,
-    /// Commands to whoever hosts a worker.
+    /// Commands to hosts of workers.
     pub commands: BTreeMap<CommandName, Command>,
     /// Commands of older tools.
     pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
-    /// What some of it was decoded from.
+    /// The data that some of it was decoded from.
     source: Source,
 }
 
@@ -75,21 +75,21 @@ struct Source {
     assignment: Arc<[u8]>,
 }
 
-/// Shows nothing: there may be secrets in it.
+/// Omits everything: there may be secrets in it.
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source").finish_non_exhaustive()
     }
 }
 
-/// What a job's configuration and policy mean for decisions.
+/// The rules that follow from a job's configuration and policy.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// How many items.
+    /// The number of items.
     pub items: u32,
-    /// When it fires; none: by hand only.
+    /// When it fires; `None`: manual triggers only.
     pub schedule: Option<Schedule>,
-    /// The schedules before it and until when each held, oldest first.
+    /// The schedules before it and until when each was in force, oldest first.
     pub before: Vec<(Time, Option<Schedule>)>,
     /// It gets no runs.
     pub disabled: bool,
@@ -101,13 +101,13 @@ pub struct Rules {
     pub misfire: bool,
     /// How old a scheduled time may be to be run late on its own.
     pub catch_up: Duration,
-    /// Older ones: the latest is run once now; otherwise all are missed.
+    /// For older ones: whether the latest is run once now; otherwise all are missed.
     pub run_late: bool,
-    /// How items are given to instances.
+    /// How items are assigned to instances.
     pub strategy: &'static dyn Strategy,
     /// Triggers wait for the callback that all items have started.
     pub guarantee_started: bool,
-    /// One instance is told when all items have completed.
+    /// One instance gets a callback when all items have completed.
     pub guarantee_completed: bool,
 }
 
@@ -117,16 +117,16 @@ impl Rules {
         self.guarantee_started && self.monitor
     }
 
-    /// Whether the leader asks a worker of its own now and then: before a fire, or after it.
+    /// Whether the leader sometimes sends a callback to a worker: before a fire, or after it.
     pub fn announces(&self) -> bool {
         self.guarantee_completed || self.holds_for_started()
     }
 
-    /// The rules of a configuration; `floor` is that of `sharding`.
+    /// The rules of a configuration; floors come from `sharding`.
     pub fn of(spec: &JobSpec, sharding: &Sharding) -> Result<Self, String> {
         let config = spec.config();
         let gap = spec.policy().gap;
-        // One that cannot be read any more has no scheduled times that anybody could know.
+        // A schedule that can no longer be parsed has no scheduled times.
         let read = |(cron, zone): &(String, String)| schedule(cron, zone, gap).ok();
         Ok(Self {
             items: config.sharding_total_count,
@@ -145,7 +145,7 @@ impl Rules {
     }
 }
 
-/// A schedule by its texts.
+/// Parses a schedule.
 pub fn schedule(cron: &str, zone: &str, gap: Gap) -> Result<Schedule, String> {
     let gap = match gap {
         Gap::FireAtEnd => GapPolicy::FireAtEnd,
@@ -154,7 +154,7 @@ pub fn schedule(cron: &str, zone: &str, gap: Gap) -> Result<Schedule, String> {
     Ok(Schedule::parse(cron, zone).map_err(|e| e.to_string())?.with_gap(gap))
 }
 
-/// Whether schedule and strategy of a job that is to be applied are understood; every defect in words.
+/// Checks schedule and strategy of a job that is to be applied; returns every defect in words.
 pub fn validate(spec: &JobSpec) -> Result<(), crate::job::Defects> {
     let gap = spec.policy().gap;
     spec.validate_with(
@@ -163,7 +163,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), crate::job::Defects> {
     )
 }
 
-/// What `config`, `rosterd/policy` and the job's own node say.
+/// Decodes `config`, `rosterd/policy` and the job's own node.
 fn specification(handler_type: &str, source: &Source) -> Result<JobSpec, String> {
     let fields = JobConfig::from_node(&source.config).map_err(|e| format!("config: {e}"))?;
     let policy = source.policy.as_deref().map(Policy::from_node).transpose();
@@ -172,14 +172,14 @@ fn specification(handler_type: &str, source: &Source) -> Result<JobSpec, String>
 }
 
 impl Job {
-    /// Decodes a job's nodes; `None`: it has no incarnation or no config (it is being removed). An error says
-    /// which node cannot be understood: the job is left alone, others go on.
+    /// Decodes a job's nodes; `None`: it has no incarnation or no config (it is being removed). The error says which
+    /// node cannot be understood: only this job is affected, not others.
     pub fn decode(name: &JobName, nodes: &JobNodes) -> Result<Option<Self>, String> {
         Self::decode_after(name, nodes.clone(), None)
     }
 
-    /// The same, with what was decoded before kept as far as it comes from the same data: a job is read far more often
-    /// than its configuration is changed, and reading a schedule takes longer than all the rest.
+    /// The same, reusing what was decoded before from the same data: a job is read far more often than its
+    /// configuration changes, and parsing a schedule takes longer than everything else.
     pub fn decode_after(
         name: &JobName,
         nodes: JobNodes,
@@ -238,7 +238,7 @@ impl Job {
         same || mutants::is_on(mutants::SCHEDULE_KEPT)
     }
 
-    /// The latest fire of which this was announced.
+    /// The latest fire for which this was announced.
     pub fn announced(&self, stage: Stage) -> Option<&Announced> {
         self.announced.get(&stage)
     }
@@ -250,15 +250,15 @@ impl Job {
     }
 }
 
-/// The scheduled times of a job: those of the schedule in force, and before its floor those of the ones before.
+/// The scheduled times of a job: those of the current schedule, and before its floor those of the previous ones.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     schedule: Option<&'a Schedule>,
     before: &'a [(Time, Option<Schedule>)],
     /// Expression and zone of the schedule.
     stated: Option<(&'a str, &'a str)>,
-    /// The last answers, each good for every question from the one asked up to the answer: items mostly ask
-    /// the same. The latest first.
+    /// The last answers, the latest first. Each is valid for every question from the one asked up to the answer, since
+    /// most items ask the same.
     known: Cell<[Option<Known>; KNOWN]>,
 }
 
@@ -270,7 +270,7 @@ struct Known {
     next: Option<Time>,
 }
 
-/// The end of time, for the schedule in force.
+/// The end of time, for the current schedule.
 const FOR_EVER: Time = Time(i64::MAX);
 
 impl<'a> Timeline<'a> {
@@ -282,8 +282,7 @@ impl<'a> Timeline<'a> {
         Self { schedule: schedule.as_ref(), before, stated, known: Cell::new([None; KNOWN]) }
     }
 
-    /// The spans of (after, until] in order, each with the schedule that holds in it; those that lie outside hold
-    /// nothing.
+    /// The spans of (after, until] in order, each with the schedule that is in force; those outside are empty.
     fn spans(&self, after: Time, until: Time) -> impl DoubleEndedIterator<Item = (Time, Time, &'a Schedule)> {
         let floors = self.before.iter().map(|(at, schedule)| (*at, schedule.as_ref()));
         let all: Vec<(Time, Option<&'a Schedule>)> = floors.chain([(FOR_EVER, self.schedule)]).collect();
@@ -309,7 +308,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn find_next(&self, after: Time) -> Option<Time> {
-        // Past the last change of schedule, as nearly always, only the one in force counts.
+        // After the last change of schedule, which is nearly always, only the current one counts.
         if self.before.last().is_none_or(|(at, _)| *at <= after) {
             return self.schedule?.next(after);
         }
@@ -329,7 +328,7 @@ impl<'a> Timeline<'a> {
 }
 
 impl Timeline<'_> {
-    /// Those of an item, which may have been accounted for by a calendar that was ahead.
+    /// The scheduled times of an item, some of which a clock that was ahead may have accounted for.
     pub fn of<'t>(&'t self, record: &'t Record) -> ItemTimeline<'t> {
         let of_schedule = |ahead: &&Ahead| self.stated == Some((&ahead.schedule.0, &ahead.schedule.1));
         ItemTimeline { line: self, ahead: record.ahead.as_ref().filter(of_schedule) }
@@ -378,7 +377,7 @@ mod tests {
     use crate::id::Revision;
     use crate::snapshot::Node;
 
-    /// Two changes of schedule one soon after the other: the scheduled times of the first schedule are not forgotten.
+    /// Two changes of schedule in quick succession: the scheduled times of the first schedule are not forgotten.
     #[test]
     fn due_times_before_several_changes_of_schedule_are_all_known() {
         let every =
@@ -435,7 +434,7 @@ mod tests {
         job.rules
     }
 
-    /// Without records of runs none can be carried on, or done later.
+    /// Without records of runs, failover and misfire are not possible.
     #[test]
     fn failover_misfires_and_late_runs_need_records_of_runs() {
         let on = |monitored, more: &str, policy: &str| {
@@ -495,6 +494,6 @@ mod tests {
         }
         let first = fresh[0].clone().unwrap().unwrap();
         let again = Job::decode_after(&name, variants[3].clone(), Some(&first)).unwrap().unwrap();
-        assert!(Arc::ptr_eq(&first.spec, &again.spec), "a configuration that stands is not read again");
+        assert!(Arc::ptr_eq(&first.spec, &again.spec), "an unchanged configuration is not read again");
     }
 }

@@ -1,11 +1,12 @@
-//! Sets a file aside under another name, with what belongs to it, so that a new one can be begun. Called by those who own one.
+//! Sets a damaged or foreign file aside under another name, with the files that belong to it, so that a new one can be
+//! created. Called by the owners of such files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rosterd_domain::time::Time;
 
-/// Renames a file that is `what` (damaged, newer), the `n`th of this process; whether it could be.
+/// Renames a file that is `what` (damaged, newer), as the `n`th one of this process; returns whether that succeeded.
 pub(super) fn set_aside(path: &Path, what: &str, why: &str, now: Time, n: u32) -> bool {
     let named = |suffix: &str, of: &str| {
         let mut name = OsString::from(path);
@@ -13,7 +14,7 @@ pub(super) fn set_aside(path: &Path, what: &str, why: &str, now: Time, n: u32) -
         name.push(of);
         PathBuf::from(name)
     };
-    // Digits and letters only: the name must be good on every file system.
+    // Digits and letters only: the name must be valid on every file system.
     let stamp: String = now.to_string().chars().filter(char::is_ascii_alphanumeric).collect();
     let suffix = format!(".{what}-{stamp}-{n}");
     for of in ["", "-wal", "-shm"] {
@@ -25,7 +26,7 @@ pub(super) fn set_aside(path: &Path, what: &str, why: &str, now: Time, n: u32) -
                 );
                 return false;
             }
-            // The other two need not be there.
+            // The other two files may be missing.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The ledger of fires: every scheduled time that was to be expected, and the one thing that became of it.
-//! A pure comparison of what the schedule says with what the history holds; the reader feeds it.
+//! The ledger of fires: every expected scheduled time, with exactly one result. A pure comparison of what the schedule
+//! says with what the history holds; the reader feeds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use rosterd_domain::item::{Missed, Source};
 use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
-use super::rows::{RunRow, RunState, UnrunRow};
+use super::rows::{NotRunRow, RunRow, RunState};
 
-/// What became of a scheduled time for one item.
+/// The result of a scheduled time for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// It was run.
@@ -21,10 +21,10 @@ pub enum Fate {
     Skipped,
     /// It was missed.
     Missed,
-    /// Nothing is known of it, nor of any later one: it is to come, or waits.
+    /// Nothing is known of it, nor of any later one: it lies ahead or is waiting.
     Pending,
-    /// Nothing is known of it although something is of a later one: the item was not there yet, the schedule
-    /// was another, or the history lost it. The counters in the item's record are the truth.
+    /// Nothing is known of it, but something is known of a later one: the item did not exist yet, the schedule was
+    /// another, or the history lost it. The counters in the item's record are the truth.
     Unknown,
 }
 
@@ -41,8 +41,9 @@ impl Fate {
         }
     }
 
-    /// Of what two histories hold of one scheduled time, each of what its own coordinator did, this comes first: as within
-    /// one, a run before what a gap says. That one knows of a later scheduled time and of nothing here is less than anything.
+    /// Whether this result wins over the other if two coordinators' histories, each of its own actions, disagree about
+    /// one scheduled time. As within one history, a run wins over a gap, and whatever is known over
+    /// `Unknown` and `Pending`.
     pub fn outweighs(self, other: Self) -> bool {
         let weight = |fate| match fate {
             Self::Run => 5,
@@ -56,26 +57,26 @@ impl Fate {
     }
 }
 
-/// A scheduled time of one item, and what became of it.
+/// A scheduled time of one item, and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FireRow {
     /// The scheduled time.
     pub fire: Time,
     /// The item.
     pub item: Item,
-    /// What became of it.
-    pub became: Fate,
+    /// Its result.
+    pub fate: Fate,
     /// Why it was missed.
     pub reason: Option<Missed>,
-    /// The run: its own, or the one that it was merged into, as far as that is known; the last of them if it
-    /// crashed and was run again.
+    /// The run: its own, or the one that it was merged into if that is known; the last of them if it crashed and was
+    /// run again.
     pub run: Option<FireRun>,
 }
 
 impl FireRow {
-    /// Why it was not run on its own, for people; none: it was run.
+    /// Why it had no run of its own, for people; `None`: it had one.
     pub fn why_not(&self) -> Option<String> {
-        Some(match (self.became, &self.run) {
+        Some(match (self.fate, &self.run) {
             (Fate::Run, _) => return None,
             (Fate::Misfired, Some(run)) => {
                 format!("The run before it had not ended: it was merged into the run of token {}.", run.token.0)
@@ -101,13 +102,13 @@ pub struct FireRun {
     pub source: Source,
     /// Its state.
     pub state: RunState,
-    /// Who ran it.
+    /// The instance that ran it.
     pub instance: InstanceId,
     /// How many runs there were: more than one after failover.
     pub runs: u32,
 }
 
-/// One item's side of the ledger.
+/// The ledger of one item.
 pub(super) struct Ledger {
     item: Item,
     /// Runs by scheduled time.
@@ -117,7 +118,7 @@ pub(super) struct Ledger {
     missed: Spans<Missed>,
     /// The latest scheduled time that anything is known of.
     known: Option<Time>,
-    /// Scheduled times whose merging into a later run was called off.
+    /// Scheduled times that were merged into a later run which then was cancelled.
     dropped: BTreeSet<Time>,
 }
 
@@ -126,14 +127,15 @@ type Spans<T> = BTreeMap<Time, (Time, T)>;
 
 struct Fire {
     run: FireRun,
-    /// There was a run for the scheduled time itself, or one for scheduled times merged.
+    /// `own`: there was a run for the scheduled time itself; `merged`: one for scheduled times that were merged.
     own: bool,
     merged: bool,
 }
 
 impl Ledger {
-    /// Of runs in the order of their tokens, the item's gaps, and the latest scheduled time that anything is known of.
-    pub(super) fn new(item: Item, runs: Vec<RunRow>, gaps: Vec<UnrunRow>, known: Option<Time>) -> Self {
+    /// Built from the runs in the order of their tokens, the item's gaps, and the latest scheduled time that anything
+    /// is known of.
+    pub(super) fn new(item: Item, runs: Vec<RunRow>, gaps: Vec<NotRunRow>, known: Option<Time>) -> Self {
         let mut fires: BTreeMap<Time, Fire> = BTreeMap::new();
         for row in runs {
             let RunRow { fire, source, token, state, instance, .. } = row;
@@ -144,8 +146,8 @@ impl Ledger {
             fires.insert(fire, Fire { run: FireRun { token, source, state, instance, runs }, own, merged });
         }
         let (mut misfired, mut skipped, mut missed) = (Spans::new(), Spans::new(), Spans::new());
-        for UnrunRow { first, latest, became, .. } in gaps {
-            match became {
+        for NotRunRow { first, latest, result, .. } in gaps {
+            match result {
                 FireResult::Misfired => drop(misfired.insert(first, (latest, ()))),
                 FireResult::Skipped => drop(skipped.insert(first, (latest, ()))),
                 FireResult::Missed(reason) => drop(missed.insert(first, (latest, reason))),
@@ -155,12 +157,12 @@ impl Ledger {
         Self { item, fires, misfired, skipped, missed, known, dropped }
     }
 
-    /// What became of a scheduled time. Whatever the history holds, it is one thing: a run of its own comes before
-    /// what a gap says, and that it was missed after all before that it was to be merged.
+    /// The result of a scheduled time. Whatever the history holds, there is exactly one: a run of its own wins over a
+    /// gap, and a later "missed" wins over the earlier "merged".
     pub(super) fn fate(&self, due: Time) -> FireRow {
         let fire = self.fires.get(&due);
         let run = fire.map(|fire| fire.run.clone());
-        let row = |became, reason, run| FireRow { fire: due, item: self.item, became, reason, run };
+        let row = |fate, reason, run| FireRow { fire: due, item: self.item, fate, reason, run };
         if fire.is_some_and(|fire| fire.own) {
             return row(Fate::Run, None, run);
         }
@@ -174,14 +176,14 @@ impl Ledger {
             return row(Fate::Misfired, None, self.merged_into(due));
         }
         match run {
-            // The run that crashed is not in the history, the one that took it over is.
+            // The history lacks the crashed run, but has the failover run.
             Some(run) => row(Fate::Run, None, Some(run)),
             None if self.known.is_some_and(|known| due < known) => row(Fate::Unknown, None, None),
             None => row(Fate::Pending, None, None),
         }
     }
 
-    /// The first misfire run from the scheduled time on, unless the merging was called off before it.
+    /// The first misfire run from the scheduled time on, unless the merge was cancelled before it.
     fn merged_into(&self, due: Time) -> Option<FireRun> {
         let (fire, found) = self.fires.range(due..).find(|(_, fire)| fire.merged)?;
         let called_off = self.dropped.range(due..*fire).next().is_some();
@@ -189,7 +191,7 @@ impl Ledger {
     }
 }
 
-/// Why the gap around a scheduled time is one, if there is one. Gaps of one kind overlap only where a last fire was set
+/// The reason of the gap around a scheduled time, if there is one. Gaps of one kind overlap only if a last fire was set
 /// back and scheduled times were accounted for again, so a few steps back are enough.
 fn around<T: Copy>(spans: &Spans<T>, due: Time) -> Option<T> {
     spans.range(..=due).rev().take(8).find(|(_, (latest, _))| *latest >= due).map(|(_, (_, why))| *why)

@@ -1,6 +1,7 @@
-//! What is between the recorder and the database: the spool, which two threads share, and how things stand. The spooler, here,
-//! makes records of rows and puts them into the spool; what it cannot put there is dropped and counted, and a damaged file is
-//! set aside. The sender empties it. Neither waits for the other longer than the file is busy.
+//! Everything between the recorder and the database: the spool, which two threads share, and its status. The spooler,
+//! in this file, turns rows into records and puts them into the spool; rows that do not fit are dropped and counted,
+//! and a damaged file is set aside. The sender empties it. Neither waits for the other longer than one operation on the
+//! file takes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -21,11 +22,11 @@ use super::record::Records;
 use super::spool::{self, OpenError, Spool};
 use super::{Clock, Options};
 
-/// How long the spooler sleeps when nothing comes.
+/// How long the spooler sleeps if no rows arrive.
 const REST: Duration = Duration::from_secs(60);
-/// How long to leave a file alone that could not be opened.
+/// How long to wait before trying again to open a file.
 const REOPEN: Duration = Duration::from_secs(5);
-/// Most files set aside by one process: beyond that it is the disk.
+/// Most files set aside by one process: if there are more, the disk is at fault.
 const MOST_ASIDE: u32 = 3;
 
 /// The spool, shared.
@@ -34,16 +35,16 @@ pub(super) struct Outbox {
     path: PathBuf,
     most_bytes: u64,
     spool: Mutex<Option<Spool>>,
-    /// Something was put there, or nothing more will be.
+    /// Records were added, or the spool was closed.
     pub(super) changed: Notify,
     closed: AtomicBool,
     ended: Notify,
-    /// Whoever reads from it found it damaged: it is to be set aside.
+    /// A reader found the file damaged: it must be set aside.
     damaged: AtomicBool,
     pub(super) standing: Standing,
 }
 
-/// How things stand, for people.
+/// The status, for people.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     waiting: AtomicU64,
@@ -66,22 +67,22 @@ impl Outbox {
         })
     }
 
-    /// The spool while it is open; whoever has it lets go soon.
+    /// The spool, if it is open; hold the guard only briefly.
     pub(super) fn spool(&self) -> MutexGuard<'_, Option<Spool>> {
         self.spool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing more will be put there.
+    /// Whether no more records will be added.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Returns, once, when nothing more will be put there.
+    /// Returns, once, when no more records will be added.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Gives up a file that cannot be read.
+    /// Closes a file that cannot be read, to be set aside.
     pub(super) fn give_up(&self) {
         *self.spool() = None;
         self.damaged.store(true, Ordering::Release);
@@ -93,7 +94,7 @@ impl Outbox {
         self.ended.notify_one();
     }
 
-    /// Notes how much waits.
+    /// Updates how much is waiting.
     pub(super) fn measure(&self, spool: &Spool) {
         self.standing.waiting.store(spool.rows(), Ordering::Relaxed);
         self.standing.bytes.store(spool.bytes().unwrap_or(0), Ordering::Relaxed);
@@ -113,35 +114,35 @@ impl Standing {
         self.sent.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Why nothing is sent; none: it is.
+    /// Why nothing is sent; `None`: sending works.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What it was before.
+    /// Returns the previous value.
     pub(super) fn set_trouble(&self, trouble: Option<String>) -> Option<String> {
         std::mem::replace(&mut *self.trouble.lock().unwrap_or_else(PoisonError::into_inner), trouble)
     }
 }
 
-/// How a history stands.
+/// The status of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// The database that coordinators share, without its user; none: a file of this coordinator's own.
+    /// The database that coordinators share, without its user; `None`: a file of this coordinator's own.
     pub database: Option<String>,
-    /// Rows that wait, in memory or on the disk.
+    /// Rows that wait, in memory or on disk.
     pub waiting: u64,
     /// Bytes of those on the disk.
     pub waiting_bytes: u64,
-    /// Rows that the database has taken, since the start.
+    /// Rows that the database has accepted, since the start.
     pub sent: u64,
     /// Rows that were dropped, since the start.
     pub dropped: u64,
-    /// Why nothing reaches the database; none: it does.
+    /// Why nothing reaches the database; `None`: sending works.
     pub trouble: Option<String>,
 }
 
-/// An outbox, and what the database behind it is called.
+/// An outbox, and the name of the database behind it.
 pub(super) type Shared = (Arc<Outbox>, Arc<str>);
 
 impl Status {
@@ -171,7 +172,7 @@ pub(super) struct Spooler {
     records: Records,
     aside: u32,
     reopen_at: Time,
-    /// Rows dropped since it last went well; 0: it goes well.
+    /// Rows dropped since the last success; 0: no failure.
     failed: usize,
 }
 
@@ -190,7 +191,7 @@ impl Spooler {
         spooler
     }
 
-    /// Until nobody records any more, and the sender has ended.
+    /// Runs until the queue is closed and the sender has ended.
     pub(super) fn run(mut self, sender: JoinHandle<()>) {
         give_way();
         while let Some(rows) = self.queue.take(self.options.batch.max(1), self.options.flush, REST) {
@@ -199,7 +200,7 @@ impl Spooler {
             }
         }
         drop(self);
-        // One that panicked has said so.
+        // A panic of the thread was logged when it happened.
         let _ = sender.join();
     }
 
@@ -219,7 +220,7 @@ impl Spooler {
     }
 
     fn put(&mut self, rows: Vec<super::queue::Row>) {
-        mutants::panic_if_told("panic-history");
+        mutants::panic_if_injected("panic-history");
         self.open();
         let count = rows.len();
         let records: Vec<_> = rows.into_iter().map(|row| self.records.of(row)).collect();
@@ -263,10 +264,10 @@ impl Spooler {
         }
     }
 
-    /// Opens the file; sets it aside first, if it is none of ours.
+    /// Opens the file; a file that is unusable is set aside first.
     fn open(&mut self) {
         let now = (self.clock)();
-        // A calendar that was set back must not keep the file closed.
+        // If the clock was set back, the file must not stay closed.
         let waits = now < self.reopen_at && now.plus(REOPEN) >= self.reopen_at;
         if self.outbox.spool().is_some() || waits {
             return;
@@ -282,7 +283,7 @@ impl Spooler {
         if let Err(OpenError::Useless(why)) = &opened
             && self.aside < MOST_ASIDE
         {
-            // What waited there is not sent any more.
+            // The records that waited in it will not be sent.
             self.queue.lost(usize::try_from(self.outbox.standing.waiting().0).unwrap_or(usize::MAX));
             self.aside += 1;
             if set_aside(&self.outbox.path, "damaged", why, now, self.aside) {

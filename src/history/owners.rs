@@ -1,5 +1,5 @@
-//! What a new assignment changes in the rows of who owned what: a plain comparison, the same for every kind of database. The
-//! writer reads what `sql` holds of the job, and has the steps carried out there.
+//! Determines what a new assignment changes in the ownership rows: a plain comparison, the same for every kind of
+//! database. The writer reads what the database holds of the job, and executes the steps there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use rosterd_domain::ownership::{Cause, Owned};
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Why an item of a job that has gone has no owner, in the words of [`Cause::Removed`].
+/// Why an item of a removed job has no owner, in the words of [`Cause::Removed`].
 const REMOVED: &str = "the job was removed";
 
-/// An assignment as it is told, its reasons in words: so it may wait on the disk.
+/// An assignment as a coordinator records it, with its reasons as text, so that it can wait on the disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct RecordedAssignment {
     pub(super) job: String,
     pub(super) incarnation: String,
     pub(super) generation: u64,
     /// Every owner with its items.
     owners: Vec<(String, Vec<u32>)>,
-    /// Why items have changed hands, as far as who tells it saw that.
+    /// Why items have changed owners, as far as the recording coordinator saw that.
     causes: BTreeMap<u32, String>,
-    /// Why any other has.
+    /// Why any other item has changed owners.
     otherwise: String,
-    /// The job has gone.
+    /// The job was removed.
     gone: bool,
-    /// The leader tells it.
+    /// Whether the leader recorded it.
     led: bool,
 }
 
-impl Told {
+impl RecordedAssignment {
     pub(super) fn of(owned: &Owned) -> Self {
         let numbers = |items: &Vec<Item>| items.iter().map(|item| item.0).collect();
         Self {
@@ -69,7 +69,7 @@ pub(super) struct KnownAssignment {
     pub(super) at: Time,
 }
 
-/// A row that no end was written of.
+/// A row without an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenAssignment {
     pub(super) id: i64,
@@ -86,20 +86,21 @@ pub(super) enum Step<'a> {
     End { id: i64, why: &'a str },
     /// A row begins.
     Begin { item: Item, instance: &'a str, why: &'a str },
-    /// The leader says why a row began that another coordinator wrote before.
+    /// The leader adds the reason to a row that another coordinator has written before.
     Explain { id: i64, why: &'a str },
-    /// This is the assignment that was last written.
+    /// Stores this as the last written assignment.
     Know,
-    /// The job has gone: nothing of it is known any more.
+    /// The job was removed: delete what is known of it.
     Forget,
 }
 
-/// Turns the rows into what is told. One that is told late, after a later one, or of a job that has gone since, changes nothing.
+/// The steps from the rows to the assignment. An outdated one, older than the last written one or of a job that was
+/// removed since, changes nothing.
 pub(super) fn steps<'a>(
     known: Option<&KnownAssignment>,
     open: &[OpenAssignment],
     at: Time,
-    owned: &'a Told,
+    owned: &'a RecordedAssignment,
 ) -> Vec<Step<'a>> {
     let is_late = |known: &KnownAssignment| match *known.incarnation == *owned.incarnation {
         true => known.generation.0 > owned.generation,
@@ -174,10 +175,10 @@ mod tests {
             Step::Begin { item: Item(2), instance: two, why: found },
             Step::Know,
         ];
-        assert_eq!(steps(Some(&known(1)), &rows, Time(9), &Told::of(&now)), expected);
-        // Told again it changes nothing more.
+        assert_eq!(steps(Some(&known(1)), &rows, Time(9), &RecordedAssignment::of(&now)), expected);
+        // Recording it again changes nothing.
         let after = [open(1, 0, 1, 1), open(4, 1, 2, 3), open(5, 2, 2, 3)];
-        assert_eq!(steps(Some(&known(3)), &after, Time(9), &Told::of(&now)), [Step::Know]);
+        assert_eq!(steps(Some(&known(3)), &after, Time(9), &RecordedAssignment::of(&now)), [Step::Know]);
     }
 
     #[test]
@@ -186,20 +187,23 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_told_late_changes_nothing() {
+    fn an_outdated_assignment_changes_nothing() {
         let rows = [open(1, 0, 1, 4)];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&owned(3, &[(2, &[0])]))), []);
+        assert_eq!(
+            steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&owned(3, &[(2, &[0])]))),
+            []
+        );
         let of_before = Owned { incarnation: "older".into(), ..owned(7, &[(2, &[0])]) };
-        assert_eq!(steps(Some(&known(4)), &rows, Time(4), &Told::of(&of_before)), []);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(4), &RecordedAssignment::of(&of_before)), []);
     }
 
     #[test]
-    fn the_leader_explains_what_another_told_before() {
+    fn the_leader_explains_what_another_recorded_before() {
         let mut now = owned(4, &[(1, &[0, 1])]);
         (now.led, now.causes) = (true, [(Item(0), Cause::First), (Item(1), Cause::First)].into());
         let rows = [open(1, 0, 1, 4), open(2, 1, 1, 2)];
         let expected = [Step::Explain { id: 1, why: "first assignment" }, Step::Know];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&now)), expected);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&now)), expected);
     }
 
     #[test]
@@ -215,10 +219,10 @@ mod tests {
             },
             Step::Know,
         ];
-        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &Told::of(&again)), expected);
+        assert_eq!(steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&again)), expected);
         let gone = Owned { otherwise: Cause::Removed, owners: Vec::new(), ..owned(5, &[]) };
         assert_eq!(
-            steps(Some(&known(4)), &rows, Time(9), &Told::of(&gone)),
+            steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&gone)),
             [Step::End { id: 1, why: REMOVED }, Step::Forget]
         );
     }

@@ -1,5 +1,5 @@
-//! What waits to be written: a queue with room for so many rows and so many bytes, whose filling never waits.
-//! A row too many is dropped and counted. Filled by the recorder, emptied by the writer's thread.
+//! The rows that wait to be written: a queue bounded in rows and bytes. Adding a row never blocks; if the queue is full
+//! the row is dropped and counted. Filled by the recorder, emptied by the writer's thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use rosterd_domain::time::Time;
 
 use super::rows::{Detail, EventKind};
 
-/// A row on its way.
+/// A row in the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     /// When it was recorded.
     pub(super) at: Time,
-    /// How many rows had been dropped before it: where this has grown, something is missing before the row.
+    /// How many rows had been dropped before it: if this number has grown, something is missing before the row.
     pub(super) losses: u64,
     pub(super) what: What,
 }
@@ -29,12 +29,12 @@ pub(super) enum What {
     Started { of: Of, run: Running, detail: Option<Box<Detail>> },
     Begun { of: Of, run: Running, at: Option<Time> },
     Ended { of: Of, run: Running, outcome: Outcome, at: Time, requeued: bool, detail: Option<Box<Detail>> },
-    Unrun { job: JobName, item: Item, first: Time, latest: Time, count: u64, became: FireResult },
+    NotRun { job: JobName, item: Item, first: Time, latest: Time, count: u64, result: FireResult },
     Event { job: Option<JobName>, kind: EventKind, text: String, principal: Option<String> },
     Owned(Box<Owned>),
 }
 
-/// Which run.
+/// Identifies a run.
 #[derive(Debug, Clone)]
 pub(super) struct Of {
     pub(super) job: JobName,
@@ -42,11 +42,12 @@ pub(super) struct Of {
     pub(super) token: Token,
 }
 
-/// How many rows of the audit wait beside those of which `Options::queue` are too many.
+/// How many rows of the audit may wait beyond `Options::queue`.
 const AUDIT: usize = 4_096;
 
 impl Row {
-    /// Whose doing something was: it is not dropped for runs, and does not wait for more rows.
+    /// Whether it is a row of the audit: it is not dropped in favor of runs, and is written without waiting for more
+    /// rows.
     pub(super) fn is_audit(&self) -> bool {
         matches!(&self.what, What::Event { kind, .. } if kind.is_audit())
     }
@@ -56,7 +57,7 @@ impl Row {
             What::Started { detail, .. } | What::Ended { detail, .. } => {
                 detail.as_ref().map_or(0, |detail| detail.error.len() + detail.output.len())
             }
-            What::Begun { .. } | What::Unrun { .. } => 0,
+            What::Begun { .. } | What::NotRun { .. } => 0,
             What::Event { text, .. } => text.len(),
             What::Owned(owned) => {
                 let owners = owned.owners.iter();
@@ -67,7 +68,7 @@ impl Row {
         }
     }
 
-    /// Leaves texts out; false where that is not possible: half of an assignment would be a wrong one.
+    /// Removes the texts; false if that is not possible: half of an assignment would be a wrong one.
     fn shorten(&mut self) -> bool {
         match &mut self.what {
             What::Owned(_) => return false,
@@ -96,10 +97,10 @@ pub(super) struct Queue {
 struct Waiting {
     rows: VecDeque<Row>,
     bytes: usize,
-    /// Rows ever taken in, and ever done with.
+    /// Rows ever added, and ever written or dropped.
     put: u64,
     done: u64,
-    /// Somebody waits for the rows up to this one: until they are done with, more are not waited for.
+    /// A caller waits for the rows up to this one: until they are done, batches do not wait for more rows.
     hurry: u64,
     closed: bool,
 }
@@ -121,7 +122,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a row in, or drops it. The lock is never held for longer than a move of rows takes.
+    /// Adds a row, or drops it. The lock is never held longer than it takes to move rows.
     pub(super) fn put(&self, at: Time, what: What) {
         let mut row = Row { at, losses: 0, what };
         let audit = row.is_audit();
@@ -151,8 +152,8 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Waits for rows: for the first at most `idle`, for a full batch at most `flush`. Empty: nothing came.
-    /// `None`: there is nothing more and never will be.
+    /// Waits for rows: at most `idle` for the first, at most `flush` for a full batch. Empty: no row arrived. `None`:
+    /// the queue is closed and empty.
     pub(super) fn take(&self, batch: usize, flush: Duration, idle: Duration) -> Option<Vec<Row>> {
         let wait = |waiting, limit, until: &dyn Fn(&Waiting) -> bool| {
             self.filled
@@ -173,14 +174,14 @@ impl Queue {
         Some(rows)
     }
 
-    /// So many of the rows taken are done with, written or dropped.
+    /// Marks this number of taken rows as done: written or dropped.
     pub(super) fn done(&self, n: usize) {
         let mut waiting = self.lock();
         waiting.done += n as u64;
         self.settled.notify_all();
     }
 
-    /// Waits until all that was put before is done with, or for so long; whether it is.
+    /// Waits until all rows added before are done, at most this long; returns whether they are.
     pub(super) fn settle(&self, most: Duration) -> bool {
         let mut waiting = self.lock();
         let until = waiting.put;
@@ -190,13 +191,13 @@ impl Queue {
         !settled.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Takes nothing in any more; what waits is still written.
+    /// Accepts no more rows; those that wait are still written.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Nobody will take from it any more: what waits is dropped.
+    /// The consumer is gone: drops the rows that wait.
     pub(super) fn abandon(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;

@@ -1,6 +1,6 @@
-//! The reader: asks the store of the history, behind its port, and makes ledgers and counts of the answers. Held by the
-//! API layers. Its reads neither wait for the writer nor make it wait; what was recorded within the last moments may not be
-//! there yet.
+//! The reader: queries the store of the history, behind its port, and computes ledgers and counts from the answers.
+//! Held by the API layers. Its reads and the writer do not block each other; rows of the last moments may not be there
+//! yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::outbox::{Shared, Status};
 use super::port::{Intervals, Paged, Shelves};
 use super::queue::Queue;
 use super::rows::{
-    Counted, EventFilter, EventRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow, UnrunRow,
+    Counted, EventFilter, EventRow, NotRunRow, OwnerFilter, OwnerRow, Page, Pulse, Recent, RunFilter, RunRow,
     missed_named,
 };
 use super::{HistoryError, MAX_ANSWER};
@@ -24,9 +24,9 @@ use super::{HistoryError, MAX_ANSWER};
 #[derive(Debug, Clone)]
 pub struct Reader {
     shelves: Arc<dyn Shelves>,
-    /// What waits to be written, where this process writes it.
+    /// The rows that wait to be written, if this process writes the history.
     queue: Option<Arc<Queue>>,
-    /// Where the rows go on from the disk.
+    /// The outbox, if rows are sent to a database.
     outbox: Option<Shared>,
 }
 
@@ -35,20 +35,20 @@ impl Reader {
         Self { shelves, queue, outbox: None }
     }
 
-    /// The same where rows go on from the disk.
+    /// The same with an outbox.
     pub(super) fn of(self, outbox: Shared) -> Self {
         Self { outbox: Some(outbox), ..self }
     }
 
-    /// How the history stands.
+    /// The status of the history.
     pub fn status(&self) -> Status {
         self.queue.as_ref().map(|queue| Status::of(queue, self.outbox.as_ref())).unwrap_or_default()
     }
 
-    /// Waits until all that was recorded before is written, or dropped; whether it was done in time.
+    /// Waits until all that was recorded before is written or dropped; returns whether it was in time.
     pub async fn settle(&self, most: Duration) -> bool {
         let Some(queue) = self.queue.clone() else { return true };
-        // Fails only while the runtime shuts down, when there is nobody left to wait.
+        // Fails only while the runtime shuts down, when no caller is left.
         tokio::task::spawn_blocking(move || queue.settle(most)).await.unwrap_or(false)
     }
 
@@ -64,7 +64,7 @@ impl Reader {
         }
     }
 
-    /// The run of this token, if it is one of those.
+    /// The run with this token, if the filter matches it.
     async fn run_of(&self, token: Token, filter: &RunFilter) -> Result<Option<RunRow>, HistoryError> {
         let (Some(job), Some(item)) = (&filter.job, filter.item) else { return Ok(None) };
         let attempts = self.attempts(job, item, token).await?;
@@ -92,7 +92,7 @@ impl Reader {
         self.shelves.recent(job.clone(), from).await
     }
 
-    /// All runs of the fire that a run was of, in the order of their tokens; empty: the run is not known.
+    /// All runs of the fire that this run belongs to, in the order of their tokens; empty: the run is not known.
     pub async fn attempts(
         &self,
         job: &JobName,
@@ -102,7 +102,7 @@ impl Reader {
         self.shelves.attempts(job.clone(), item, token).await
     }
 
-    /// How much has happened: runs since `runs`, scheduled times that were missed since `missed`.
+    /// Recent activity: runs since `runs`, missed scheduled times since `missed`.
     pub async fn pulse(&self, runs: Time, missed: Time) -> Result<Pulse, HistoryError> {
         self.shelves.pulse(runs, missed).await
     }
@@ -126,14 +126,15 @@ impl Reader {
     }
 
     /// A job's gaps that reach into `[from, to)`, the oldest first.
-    pub async fn unrun(&self, job: &JobName, from: Time, to: Time) -> Result<Vec<UnrunRow>, HistoryError> {
-        self.shelves.unrun(job.clone(), from, to).await
+    pub async fn not_run(&self, job: &JobName, from: Time, to: Time) -> Result<Vec<NotRunRow>, HistoryError> {
+        self.shelves.not_run(job.clone(), from, to).await
     }
 
-    /// What became of every scheduled time in `[from, to)` for each of the items: a row for each pair, by scheduled time.
+    /// The result of every scheduled time in `[from, to)` for each of the items: a row for each pair, by scheduled
+    /// time.
     ///
-    /// `expected` are the schedule's scheduled times; it is read only up to `to`. Scheduled times that come twice, or lie
-    /// before `from`, are left out. Triggers by hand are no scheduled times; they are among the runs.
+    /// `expected` are the times of the schedule; it is read only up to `to`. Duplicates, and times before `from`, are
+    /// skipped. Manual triggers have no scheduled time; they are among the runs.
     pub async fn fires(
         &self,
         job: &JobName,
@@ -160,10 +161,10 @@ impl Reader {
         Ok(rows)
     }
 
-    /// What was counted, of all jobs or of one, by job and interval (whole minutes that divide an hour, hours that divide a
-    /// day, or days, of UTC): the intervals that reach into `[from, to)`, the oldest first. Runs count when they began and when
-    /// they ended, gaps at their last scheduled time. Below an hour it is counted from the rows, for a short span; runs that
-    /// took longer than a day are not among those then.
+    /// Counts of all jobs or of one, by job and interval (whole minutes that divide an hour, hours that divide a day,
+    /// or days, of UTC): the intervals that overlap `[from, to)`, the oldest first. A run counts in the interval in
+    /// which it started and in the one in which it ended, a gap at its last scheduled time. Intervals below an hour are
+    /// computed from the rows, for a short span, and miss runs that took longer than a day.
     pub async fn counts(
         &self,
         job: Option<JobName>,
@@ -173,7 +174,7 @@ impl Reader {
     ) -> Result<Vec<Counted>, HistoryError> {
         let width = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
         let from = from.0.div_euclid(width).saturating_mul(width);
-        // The interval that `to` lies in is counted as a whole, as the first one is: hours that are kept know no less.
+        // The interval of `to` is counted as a whole, like the first one: the stored hours cannot be split.
         let to = to.0.saturating_add(width - 1).div_euclid(width).saturating_mul(width);
         let mut counted: BTreeMap<(Time, JobName), Counted> = BTreeMap::new();
         for (job, at, what, n) in self.shelves.tallies(Intervals { job, from, to, width }).await? {

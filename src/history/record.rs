@@ -1,6 +1,6 @@
-//! A row as it waits on the disk for the database, in JSON: what a later version adds is passed over by the one before, and
-//! what it lacks has a default. Rows come from the queue; gaps that touch are joined on the way, so that each row here says
-//! all that is to be said, and may be sent again.
+//! A row as it waits on the disk for the database, in JSON: unknown fields are ignored, and missing ones have defaults,
+//! so other versions can read it. Rows come from the queue; adjacent gaps are merged on the way, so that each record is
+//! complete by itself and may be sent again.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::owners::Told;
+use super::owners::RecordedAssignment;
 use super::queue::{Row, What};
-use super::rows::{Detail, EventKind, RunState, became_names};
+use super::rows::{Detail, EventKind, RunState, result_names};
 
-/// A row on its way to the database.
+/// A row to be sent to the database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
@@ -22,10 +22,10 @@ pub(super) enum Record {
     Gap(GapRecord),
     Event(EventRecord),
     /// An assignment, and when it was seen.
-    Owned(i64, Box<Told>),
+    Owned(i64, Box<RecordedAssignment>),
 }
 
-/// What is known of a run: that it was given, that it began, how it ended.
+/// What is known of a run: that it was assigned, that it started, how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunRecord {
     pub(super) job: String,
@@ -37,7 +37,7 @@ pub(super) struct RunRecord {
     pub(super) worker: String,
     pub(super) trigger: Option<String>,
     pub(super) since: i64,
-    /// Its user code has begun.
+    /// Whether its user code has started.
     #[serde(default)]
     pub(super) begun: bool,
     pub(super) end: Option<EndRecord>,
@@ -63,7 +63,7 @@ pub(super) struct EndRecord {
     pub(super) requeued: bool,
 }
 
-/// Scheduled times that were not run: all that the row in the database is to say.
+/// Scheduled times that were not run: the complete content of the row in the database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct GapRecord {
     pub(super) job: String,
@@ -74,7 +74,7 @@ pub(super) struct GapRecord {
     pub(super) result: String,
     pub(super) reason: String,
     pub(super) recorded: i64,
-    /// How many of them are new with this record: they are counted.
+    /// How many of them are new with this record: only they are counted.
     pub(super) new: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct EventRecord {
     pub(super) principal: Option<String>,
 }
 
-/// A run, among others.
+/// Identifies a run.
 pub(super) type RunKey = (String, i64, u32, u64);
 
 impl RunRecord {
@@ -96,8 +96,8 @@ impl RunRecord {
         (self.job.clone(), self.fire, self.item, self.token)
     }
 
-    /// Takes in what was recorded of the same run after this: the first end stands, and the same end told again fills in what
-    /// the first did not tell.
+    /// Merges what was recorded about the same run later: the first end stands, and a repeated end fills in missing
+    /// details.
     pub(super) fn join(&mut self, later: Self) {
         match (&self.end, &later.end) {
             (None, Some(_)) => {
@@ -116,9 +116,9 @@ impl RunRecord {
 
     fn fill_in(&mut self, later: Self) {
         self.started = self.started.or(later.started);
-        for (text, told) in [(&mut self.error, later.error), (&mut self.output, later.output)] {
+        for (text, reported) in [(&mut self.error, later.error), (&mut self.output, later.output)] {
             if text.is_empty() {
-                *text = told;
+                *text = reported;
             }
         }
         self.processed = self.processed.max(later.processed);
@@ -128,7 +128,7 @@ impl RunRecord {
 }
 
 impl Record {
-    /// Whose doing something was.
+    /// Whether it is a row of the audit.
     pub(super) fn is_audit(&self) -> bool {
         match self {
             Self::Event(event) => EventKind::named(&event.kind).is_some_and(EventKind::is_audit),
@@ -137,7 +137,7 @@ impl Record {
     }
 }
 
-/// Makes records of rows.
+/// Turns rows into records.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     gaps: BTreeMap<(JobName, Item), (GapRecord, FireResult)>,
@@ -145,11 +145,11 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Most items whose last gap is remembered; beyond, gaps are just not joined.
+    /// Most items whose last gap is remembered; beyond that, gaps are not merged.
     const MOST: usize = 100_000;
 
     pub(super) fn of(&mut self, row: Row) -> Record {
-        // Where rows were dropped, what lies between two gaps is not known.
+        // If rows were dropped, it is not known what lies between two gaps.
         if self.losses != row.losses {
             self.losses = row.losses;
             self.gaps.clear();
@@ -172,10 +172,10 @@ impl Records {
                 let end = EndRecord { outcome: outcome.as_str().to_owned(), state, at, requeued };
                 Record::Run(Box::new(self::run(of, run, Some(end), detail)))
             }
-            What::Unrun { job, item, first, latest, count, became } => {
-                Record::Gap(self.gap((job, item), (first, latest, count), became, row.at))
+            What::NotRun { job, item, first, latest, count, result } => {
+                Record::Gap(self.gap((job, item), (first, latest, count), result, row.at))
             }
-            What::Owned(owned) => Record::Owned(row.at.0, Box::new(Told::of(&owned))),
+            What::Owned(owned) => Record::Owned(row.at.0, Box::new(RecordedAssignment::of(&owned))),
             What::Event { job, kind, text, principal } => {
                 if let (Some(job), EventKind::Job) = (&job, kind) {
                     self.gaps.retain(|(of, _), _| of != job);
@@ -192,30 +192,30 @@ impl Records {
         }
     }
 
-    /// Scheduled times are accounted for in their order, so a gap for the same reason that comes next touches the last one.
+    /// Scheduled times are accounted for in order, so the next gap with the same reason is adjacent to the last one.
     fn gap(
         &mut self,
         of: (JobName, Item),
         (first, latest, count): (Time, Time, u64),
-        became: FireResult,
+        result: FireResult,
         at: Time,
     ) -> GapRecord {
-        if let Some((last, why)) = self.gaps.get_mut(&of)
-            && *why == became
+        if let Some((last, last_result)) = self.gaps.get_mut(&of)
+            && *last_result == result
             && last.latest < first.0
         {
             (last.latest, last.recorded, last.new) = (latest.0, at.0, count);
             last.count = last.count.saturating_add(count);
             return last.clone();
         }
-        let (result, reason) = became_names(became);
+        let (name, reason) = result_names(result);
         let gap = GapRecord {
             job: of.0.as_str().to_owned(),
             item: of.1.0,
             first: first.0,
             latest: latest.0,
             count,
-            result: result.to_owned(),
+            result: name.to_owned(),
             reason: reason.to_owned(),
             recorded: at.0,
             new: count,
@@ -224,7 +224,7 @@ impl Records {
             self.gaps.clear();
         }
         if self.gaps.get(&of).is_none_or(|(last, _)| last.latest < gap.latest) {
-            self.gaps.insert(of, (gap.clone(), became));
+            self.gaps.insert(of, (gap.clone(), result));
         }
         gap
     }
@@ -259,7 +259,7 @@ fn run(
 }
 
 impl RunRecord {
-    /// The state that it says.
+    /// The run state that it means.
     pub(super) fn state(&self) -> &str {
         match &self.end {
             Some(end) => &end.state,

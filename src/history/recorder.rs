@@ -1,4 +1,4 @@
-//! The recorder: takes what was committed and goes on at once. Held by the coordinator.
+//! The recorder: accepts what was committed, and never blocks. Held by the coordinator.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,12 +15,12 @@ use super::queue::{Of, Queue, What};
 use super::rows::{Detail, EventKind, cut};
 use super::{MAX_AUDIT, MAX_ERROR, MAX_OUTPUT};
 
-/// Writes to the history. Cheap to clone; nothing it does to record waits.
+/// Writes to the history. Cheap to clone; recording never blocks.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     queue: Arc<Queue>,
     writer: Arc<WriterThread>,
-    /// Where the rows go on from the disk, and what that is called.
+    /// The outbox and the name of its database, if rows are sent to one.
     outbox: Option<Shared>,
 }
 
@@ -43,20 +43,20 @@ impl Recorder {
         Self { queue, writer: Arc::new(writer), outbox: None }
     }
 
-    /// One whose rows go on to a database.
+    /// A recorder whose rows are sent to a database.
     pub(super) fn sharing(queue: Arc<Queue>, thread: JoinHandle<()>, outbox: Shared) -> Self {
         Self { outbox: Some(outbox), ..Self::new(queue, Some(thread)) }
     }
 
-    /// One that keeps nothing, and counts all of it as dropped.
+    /// A recorder that keeps nothing, and counts everything as dropped.
     pub fn none() -> Self {
         let nowhere = Self::new(Arc::new(Queue::new(0, 0)), None);
         nowhere.queue.close();
         nowhere
     }
 
-    /// Records what a committed plan did. The same entry may come again (a commit whose outcome was unknown, a
-    /// report sent twice): it changes nothing; detail that comes late is filled in.
+    /// Records what a committed plan did. The same entry may come again (a commit whose outcome was unknown, a report
+    /// sent twice): it changes nothing, except that late detail is filled in.
     pub fn record(&self, job: &JobName, at: Time, entry: &Entry, detail: Option<Detail>) {
         let detail = detail.map(|mut detail| {
             cut(&mut detail.error, MAX_ERROR);
@@ -76,19 +76,20 @@ impl Recorder {
                 requeued: *requeued,
                 detail,
             },
-            Entry::Unrun { item, first, latest, count, became } => What::Unrun {
+            Entry::Unrun { item, first, latest, count, became } => What::NotRun {
                 job: job.clone(),
                 item: *item,
                 first: *first,
                 latest: *latest,
                 count: *count,
-                became: *became,
+                result: *became,
             },
         };
         self.queue.put(at, what);
     }
 
-    /// Records that user code of a run has begun, and when by the worker's clock. May come again, and after the end.
+    /// Records that the user code of a run has started, and when by the worker's clock. May come again, and after the
+    /// end.
     pub fn begun(
         &self,
         job: &JobName,
@@ -101,8 +102,8 @@ impl Recorder {
         self.queue.put(now, What::Begun { of, run: run.clone(), at });
     }
 
-    /// Records something that happened, and whose doing it was. One of kind [`EventKind::Job`] also ends the
-    /// job's gaps: scheduled times that are not run after it begin a row of their own.
+    /// Records an event, and the principal that caused it. One of kind [`EventKind::Job`] also ends the job's gaps:
+    /// later scheduled times that are not run get a new row.
     pub fn event(
         &self,
         at: Time,
@@ -119,7 +120,7 @@ impl Recorder {
         self.queue.put(at, What::Event { job: job.cloned(), kind, text, principal });
     }
 
-    /// Records who owns a job's items from now on. The same may come again, and one that is lost is made up for by the next.
+    /// Records who owns a job's items from now on. The same may come again, and the next one makes up for a lost one.
     pub fn owned(&self, at: Time, owned: &Owned) {
         self.queue.put(at, What::Owned(Box::new(owned.clone())));
     }
@@ -134,7 +135,7 @@ impl Recorder {
         self.queue.shortened()
     }
 
-    /// How it stands.
+    /// The status of the history.
     pub fn status(&self) -> Status {
         Status::of(&self.queue, self.outbox.as_ref())
     }
@@ -144,19 +145,19 @@ impl Recorder {
         self.queue.len()
     }
 
-    /// Waits until all that was recorded before is written, or dropped.
+    /// Waits until all that was recorded before is written or dropped.
     pub async fn settle(&self) {
         let queue = self.queue.clone();
-        // Fails only while the runtime shuts down, when there is nobody left to wait.
+        // Fails only while the runtime shuts down, when no caller is left.
         let _ = tokio::task::spawn_blocking(move || queue.settle(Duration::MAX)).await;
     }
 
-    /// Writes what waits and ends the writer; what is recorded after it is dropped and counted.
+    /// Writes the rows that wait and ends the writer; anything recorded later is dropped and counted.
     pub async fn stop(&self) {
         self.queue.close();
         let thread = self.writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A writer that panicked has said so, and has given up its queue.
+            // A panic of the writer was logged when it happened, and it has abandoned its queue.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }

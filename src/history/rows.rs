@@ -1,4 +1,4 @@
-//! The rows of the history as callers give and get them, with the names that the file holds.
+//! The rows of the history as callers pass and get them, with the names that the file uses.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use rosterd_domain::item::{Counters, Missed, Outcome, Source};
 use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
-/// What a worker's report tells besides the outcome.
+/// Details of a worker's report besides the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Detail {
     /// What went wrong; cut to [`MAX_ERROR`](super::MAX_ERROR).
@@ -20,7 +20,7 @@ pub struct Detail {
     pub failed: u64,
     /// Attempts it took.
     pub attempt: u32,
-    /// When user code began, by the worker's clock.
+    /// When user code started, by the worker's clock.
     pub started_at: Option<Time>,
     /// When it ended, by the worker's clock.
     pub ended_at: Option<Time>,
@@ -28,15 +28,15 @@ pub struct Detail {
 
 /// The state of a run, with Elastic-Job's names for people and tools that know them.
 ///
-/// Elastic-Job-Lite itself writes TASK_RUNNING, TASK_FINISHED and TASK_ERROR of each fire, which mean the same here of
-/// each run; the others are its names too, given the meaning that is nearest. Its TASK_STAGING is the beginning of a fire
-/// before its items are called; here, of a run that is written down and whose user code is not known to have begun.
-/// TASK_DROPPED, TASK_GONE and the like are Mesos's.
+/// Elastic-Job-Lite itself writes TASK_RUNNING, TASK_FINISHED and TASK_ERROR for each fire; here they mean the same for
+/// each run. The others are also its names, with the nearest meaning. Its TASK_STAGING is the start of a fire before
+/// its items are called; here, a recorded run whose user code is not known to have started. TASK_DROPPED, TASK_GONE and
+/// the like are from Mesos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunState {
-    /// It was given to an instance, and its user code is not known to have begun.
+    /// It was assigned to an instance, and its user code is not known to have started.
     Staging,
-    /// Its user code began, and no end of it is known.
+    /// Its user code has started, and no end of it is known.
     Running,
     /// Succeeded.
     Finished,
@@ -44,11 +44,11 @@ pub enum RunState {
     Error,
     /// Timed out.
     Failed,
-    /// Cancelled, or handed back by a worker that had to leave.
+    /// Cancelled, or handed back by a worker that had to shut down.
     Killed,
-    /// Crashed: its worker was marked dead, or aborted it, or never began.
+    /// Crashed: its worker was marked dead, aborted it, or never started it.
     Lost,
-    /// It is over, since a later run of its item began, but the history never saw its end.
+    /// It is over, since a later run of its item has started, but the history never saw its end.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl RunState {
         Self::Unknown,
     ];
 
-    /// Elastic-Job's name of it.
+    /// Elastic-Job's name for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Staging => "TASK_STAGING",
@@ -79,7 +79,7 @@ impl RunState {
         }
     }
 
-    /// How the run ended, if it is known to have.
+    /// How the run ended, if that is known.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
             Self::Finished => Some(Outcome::Succeeded),
@@ -114,7 +114,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// What was counted of a job within an interval.
+/// The counts of a job within an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// The job.
@@ -123,9 +123,9 @@ pub struct Counted {
     pub from: Time,
     /// Runs and scheduled times.
     pub counters: Counters,
-    /// Records that the runs that ended in it processed.
+    /// Records processed by the runs that ended in the interval.
     pub processed: u64,
-    /// Records of theirs that failed.
+    /// Records that failed in them.
     pub records_failed: u64,
 }
 
@@ -142,18 +142,18 @@ pub struct Recent {
     pub failed: u64,
 }
 
-/// What kind of thing an event tells of.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
-    /// Items were given to instances.
+    /// Items were assigned to instances.
     Assigned,
-    /// A worker came, left or died.
+    /// A worker joined, left or was marked dead.
     Worker,
-    /// A job was made, changed, paused, resumed or removed.
+    /// A job was created, changed, paused, resumed or removed.
     Job,
-    /// A person did something: the audit.
+    /// A person's action: the audit.
     Operation,
-    /// The coordinator itself: started, stopped, leads, lost the registry.
+    /// The coordinator itself: started, stopped, leads, lost the store.
     Coordinator,
     /// A run crashed, or was run again as failover.
     Run,
@@ -176,7 +176,7 @@ impl EventKind {
         }
     }
 
-    /// Whether somebody did it: such rows have a table, a bound and room in the queue of their own.
+    /// Whether it belongs to the audit: those rows have a table, a limit and room in the queue of their own.
     pub fn is_audit(self) -> bool {
         matches!(self, Self::Job | Self::Operation)
     }
@@ -199,7 +199,7 @@ pub struct RunRow {
     pub fire: Time,
     /// Why it existed.
     pub source: Source,
-    /// Who ran it.
+    /// The instance that ran it.
     pub instance: InstanceId,
     /// That instance's worker.
     pub worker: WorkerId,
@@ -207,13 +207,13 @@ pub struct RunRow {
     pub trigger: Option<TriggerId>,
     /// Its state; the outcome is [`RunState::outcome`].
     pub state: RunState,
-    /// It was put up to be run again.
+    /// It was put up for failover.
     pub requeued: bool,
-    /// When its start was decided: by this, pages are in order and rows grow old.
+    /// When its start was decided: determines the order of pages and the age of the row.
     pub since: Time,
-    /// When user code began, by the worker's clock.
+    /// When user code started, by the worker's clock.
     pub started: Option<Time>,
-    /// When it ended, by the worker's clock if that told, else when the end was decided.
+    /// When it ended: by the worker's clock if reported, else when the end was decided.
     pub ended: Option<Time>,
     /// What went wrong.
     pub error: String,
@@ -223,13 +223,13 @@ pub struct RunRow {
     pub processed: u64,
     /// Records that failed.
     pub failed: u64,
-    /// Attempts it took; 0: not told.
+    /// Attempts it took; 0: not reported.
     pub attempt: u32,
 }
 
-/// Scheduled times of one item in a row that were not run on their own, for one reason.
+/// Consecutive scheduled times of one item that had no run of their own, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnrunRow {
+pub struct NotRunRow {
     /// The job.
     pub job: JobName,
     /// The item.
@@ -240,13 +240,13 @@ pub struct UnrunRow {
     pub latest: Time,
     /// How many.
     pub count: u64,
-    /// What became of them, and why.
-    pub became: FireResult,
+    /// Their result, and the reason.
+    pub result: FireResult,
     /// When that was last written.
     pub recorded: Time,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
     /// When.
@@ -257,35 +257,36 @@ pub struct EventRow {
     pub kind: EventKind,
     /// What happened, for people.
     pub text: String,
-    /// Whose doing it was.
+    /// The principal that caused it.
     pub principal: Option<String>,
 }
 
-/// Which runs; what is `None` does not matter.
+/// A filter of runs; a `None` matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
     /// Of this job.
     pub job: Option<JobName>,
     /// Of this item.
     pub item: Option<Item>,
-    /// The one of this token; only with job and item, without which none is found.
+    /// With this token; needs job and item, without which nothing is found.
     pub token: Option<Token>,
-    /// In this state; an [`Outcome`] turns into one.
+    /// In this state; an [`Outcome`] can be converted.
     pub state: Option<RunState>,
     /// By this instance.
     pub instance: Option<InstanceId>,
-    /// Whose start was decided then or later.
+    /// Started (by decision) at this time or later.
     pub from: Option<Time>,
-    /// Whose start was decided before.
+    /// Started (by decision) before this time.
     pub to: Option<Time>,
 }
 
-/// How much happened lately, over all jobs.
+/// Recent activity, over all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pulse {
     /// Runs whose start was decided since then.
     pub runs: u64,
-    /// From scheduled times to when user code began by the workers' clocks, in milliseconds, ascending; of the latest runs.
+    /// Delays from the scheduled time to the start of user code by the workers' clocks, in milliseconds, ascending; of
+    /// the latest runs.
     pub lags: Vec<u64>,
     /// Scheduled times that were missed, by job and reason.
     pub missed: Vec<MissedRow>,
@@ -304,39 +305,39 @@ pub struct MissedRow {
     pub latest: Time,
 }
 
-/// An item in the hands of one instance.
+/// The ownership of an item by one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRow {
     /// The item.
     pub item: Item,
     /// Its owner.
     pub instance: InstanceId,
-    /// The generation of the assignment that gave it.
+    /// The generation of the assignment that began it.
     pub generation: u64,
     /// Since when.
     pub from: Time,
-    /// Until when; none: still.
+    /// Until when; `None`: it still is the owner.
     pub to: Option<Time>,
-    /// Why it was given it.
+    /// Why the instance got it.
     pub reason: String,
-    /// Why it lost it; empty: it has not.
+    /// Why the instance lost it; empty: it still is the owner.
     pub end_reason: String,
 }
 
-/// Which of a job's owners; what is `None` does not matter.
+/// A filter of a job's ownership rows; a `None` matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerFilter {
     /// Of this job.
     pub job: JobName,
     /// Of this item.
     pub item: Option<Item>,
-    /// Who owned it then or later.
+    /// Owned at this time or later.
     pub from: Option<Time>,
-    /// And before.
+    /// Owned before this time.
     pub to: Option<Time>,
 }
 
-/// Which events; what is `None` does not matter.
+/// A filter of events; a `None` matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventFilter {
     /// About this job.
@@ -345,34 +346,34 @@ pub struct EventFilter {
     pub kind: Option<EventKind>,
     /// Done by this principal.
     pub principal: Option<String>,
-    /// Then or later.
+    /// At this time or later.
     pub from: Option<Time>,
-    /// Before.
+    /// Before this time.
     pub to: Option<Time>,
 }
 
-/// Which part of a list, newest first. A page may hold fewer rows than asked for although more follow (long
-/// texts); the answer's next token alone tells.
+/// A page of a list, newest first. It may hold fewer rows than asked for although more follow (long texts): only the
+/// answer's next token tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// At most so many rows; 0 and anything over [`MAX_PAGE`](super::MAX_PAGE) mean that many.
+    /// At most this many rows; 0, and anything over [`MAX_PAGE`](super::MAX_PAGE), means that maximum.
     pub size: usize,
-    /// Where the last answer said that it goes on; `None`: at the newest.
+    /// The last answer's token, to continue there; `None`: start with the newest.
     pub token: Option<String>,
 }
 
-/// The names of what became of scheduled times, and of why: two columns.
-pub(super) fn became_names(became: FireResult) -> (&'static str, &'static str) {
-    match became {
+/// The names of a result and of its reason: two columns.
+pub(super) fn result_names(result: FireResult) -> (&'static str, &'static str) {
+    match result {
         FireResult::Misfired => ("misfired", ""),
         FireResult::Skipped => ("skipped", ""),
         FireResult::Missed(reason) => ("missed", reason.as_str()),
     }
 }
 
-/// The other way round.
-pub(super) fn became_named(became: &str, reason: &str) -> Option<FireResult> {
-    match became {
+/// The inverse of [`result_names`].
+pub(super) fn result_named(result: &str, reason: &str) -> Option<FireResult> {
+    match result {
         "misfired" => Some(FireResult::Misfired),
         "skipped" => Some(FireResult::Skipped),
         "missed" => missed_named(reason).map(FireResult::Missed),
@@ -388,7 +389,7 @@ pub(super) fn source_named(name: &str) -> Option<Source> {
     Source::ALL.into_iter().find(|source| source.as_str() == name)
 }
 
-/// Cuts a text to at most `max` bytes, between characters, and says so at its end.
+/// Cuts a text to at most `max` bytes, between characters, and marks the cut at its end.
 pub(super) fn cut(text: &mut String, max: usize) {
     const MARK: &str = "… (cut)";
     if text.len() > max {

@@ -1,7 +1,7 @@
-//! What waits on the disk for the database: a table of records in a SQLite file, numbered in the order in which they came. A
-//! record is taken away once the database has it. The file is bounded in bytes: a record too many is dropped and counted by
-//! who brought it, but the audit's have room beyond. A killed process loses nothing of it; a machine that loses its power
-//! loses the last moments, and none of the audit. The spooler's thread fills it, the sender's empties it.
+//! The records that wait on the disk for the database: a table in an SQLite file, numbered in the order of arrival. A
+//! record is deleted once the database has it. The file is bounded in bytes: if it is full, the caller drops and counts
+//! the record, but the audit has extra room. If the process is killed nothing is lost; after a power loss the last
+//! moments may be missing, but none of the audit. The spooler's thread fills it, the sender's empties it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +19,10 @@ const TABLES: &str = "
     CREATE TABLE sender (name TEXT NOT NULL) STRICT;
 ";
 
-/// Why a file cannot be the spool.
+/// Why a file cannot be used as the spool.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    /// Another could be begun in its place.
+    /// A new one could be created in its place.
     #[error("{0}")]
     Useless(String),
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Opens or makes the file; `name` makes up a name for who sends from it, which is kept with it.
+    /// Opens or creates the file; `name` generates the name of the sender, which is stored in it.
     pub(super) fn open(
         path: &Path,
         most_bytes: u64,
@@ -70,7 +70,7 @@ impl Spool {
         private::make_or_close(path)?;
         let mut db = Connection::open(path)?;
         db.busy_timeout(Duration::from_secs(5))?;
-        // Before the first table, or it is without effect: what is taken away is given back to the disk.
+        // Before the first table, or it has no effect: freed pages are returned to the file system.
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
@@ -92,12 +92,12 @@ impl Spool {
         Ok(Self { db, most_bytes, rows: u64::try_from(rows).unwrap_or(0), sender })
     }
 
-    /// Under which name its records are sent.
+    /// The sender name of its records.
     pub(super) fn sender(&self) -> &str {
         &self.sender
     }
 
-    /// From now on under this one.
+    /// Changes the sender name.
     pub(super) fn rename(&mut self, sender: String) -> rusqlite::Result<()> {
         self.db.execute("UPDATE sender SET name = ?", [&sender])?;
         self.sender = sender;
@@ -116,7 +116,7 @@ impl Spool {
         Ok(u64::try_from(used).unwrap_or(0))
     }
 
-    /// The number that the last record had that ever came.
+    /// The number of the last record ever added.
     pub(super) fn last_number(&self) -> rusqlite::Result<i64> {
         let last = self
             .db
@@ -125,9 +125,9 @@ impl Spool {
         Ok(last.unwrap_or(0))
     }
 
-    /// Appends records, all or none; how many there was no room for.
+    /// Appends records, all or none; returns how many did not fit.
     pub(super) fn append(&mut self, records: &[Record]) -> rusqlite::Result<usize> {
-        // A tenth beyond is the audit's: what workers cause takes no room from who did what.
+        // A tenth more is for the audit, so that rows that workers cause cannot displace it.
         let beyond = self.most_bytes / 10;
         let mut bytes = self.bytes()?;
         let lasting = records.iter().any(Record::is_audit);
@@ -137,7 +137,7 @@ impl Spool {
         {
             let mut insert = tx.prepare_cached("INSERT INTO waiting (body) VALUES (?)")?;
             for record in records {
-                // A record is plain data: that it cannot be written would be a defect, and is counted as a loss.
+                // A record is plain data: failing to serialize it would be a bug, and counts as a loss.
                 let Ok(body) = serde_json::to_vec(record) else { continue };
                 let room = room_of(&body);
                 let most = if record.is_audit() { self.most_bytes + beyond } else { self.most_bytes };
@@ -154,7 +154,8 @@ impl Spool {
         Ok(records.len() - put)
     }
 
-    /// The first records, at most so many and about so many bytes; and how many of another version's cannot be read.
+    /// The first records, at most this many and about this many bytes; and how many cannot be read, being of another
+    /// version.
     pub(super) fn first(
         &self,
         most: usize,
@@ -179,12 +180,13 @@ impl Spool {
         Ok((records, last, unreadable))
     }
 
-    /// Takes away the records up to this number.
+    /// Deletes the records up to this number.
     pub(super) fn remove(&mut self, last: i64) -> rusqlite::Result<()> {
         let gone = self.db.prepare_cached("DELETE FROM waiting WHERE number <= ?")?.execute(params![last])?;
         self.rows = self.rows.saturating_sub(gone as u64);
         if self.rows == 0 {
-            // A portion: a long outage's file becomes small again over some batches, none of them late for it.
+            // In portions: after a long outage the file shrinks over several batches, and none of them is delayed by
+            // it.
             self.db.execute_batch("PRAGMA incremental_vacuum(2000)")?;
         }
         Ok(())

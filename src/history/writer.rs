@@ -1,6 +1,6 @@
-//! The writer: takes what waits, writes it in batches, and deletes a little of what is old in between.
-//! It owns the file and lives on its own thread. Nothing that goes wrong here stops it: what cannot be written
-//! is dropped and counted, a damaged file is set aside, and it goes on.
+//! The writer: takes the rows that wait, writes them in batches, and deletes a few old rows in between. It owns the
+//! file and has its own thread. No error stops it: rows that cannot be written are dropped and counted, a damaged file
+//! is set aside, and it continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,22 +16,22 @@ use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 
 use super::aside;
-use super::owners::{self, Told};
-use super::queue::{Queue, Row, What};
-use super::rows::{Detail, EventKind, UnrunRow};
+use super::owners::{self, RecordedAssignment};
+use super::queue::{Of, Queue, Row, What};
+use super::rows::{Detail, EventKind, NotRunRow};
 use super::sql::{self, AGING, Batch, OpenError, Store};
 use super::{Clock, Options};
 use rosterd_runtime::aside::give_way;
 use rosterd_runtime::mutants;
 use rosterd_runtime::tasks::panic_text;
 
-/// How long the writer sleeps when nothing comes, and how often it looks for old rows.
+/// How long the writer sleeps if no rows arrive, and how often it looks for old rows.
 const REST: Duration = Duration::from_secs(60);
 /// Most rows deleted at a time.
 const PRUNE: usize = 5_000;
-/// How long to leave a file alone that could not be opened.
+/// How long to wait before trying again to open a file.
 const REOPEN: Duration = Duration::from_secs(5);
-/// Most files set aside by one process: beyond that it is the disk.
+/// Most files set aside by one process: if there are more, the disk is at fault.
 const MOST_ASIDE: u32 = 3;
 
 pub(super) struct Writer {
@@ -39,13 +39,13 @@ pub(super) struct Writer {
     options: Options,
     clock: Clock,
     queue: Arc<Queue>,
-    /// Which file the path means: grows when a new one is begun, so that readers open it again.
+    /// Incremented when a new file is created at the path, so that readers open it again.
     file: Arc<AtomicU64>,
     pub(super) store: Option<Store>,
     gaps: Gaps,
     aside: u32,
     reopen_at: Time,
-    /// Rows dropped since it last went well; 0: it goes well.
+    /// Rows dropped since the last success; 0: no failure.
     failed: usize,
     prune_at: Time,
     pruned_day: Time,
@@ -85,7 +85,7 @@ impl Writer {
         writer
     }
 
-    /// Until nobody records any more.
+    /// Runs until the queue is closed.
     pub(super) fn run(mut self) {
         give_way();
         let mut idle = Duration::ZERO;
@@ -94,7 +94,7 @@ impl Writer {
         }
     }
 
-    /// Writes the rows, and cleans up a little; how long it may rest.
+    /// Writes the rows, and cleans up a little; returns how long it may sleep.
     pub(super) fn step(&mut self, rows: &[Row]) -> Duration {
         if !rows.is_empty() {
             self.unless_it_panics(rows.len(), |writer| writer.write(rows));
@@ -115,8 +115,8 @@ impl Writer {
         }
     }
 
-    /// A panic ends neither the writer nor what follows: the rows in flight are lost and counted, and the file is
-    /// opened again, since what it was in the middle of is not known.
+    /// A panic ends neither the writer nor later batches: the rows in flight are lost and counted, and the file is
+    /// opened again, since the state of the interrupted work is not known.
     fn unless_it_panics<T>(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         if let Err(panic) = &done {
@@ -132,10 +132,10 @@ impl Writer {
         done.ok()
     }
 
-    /// Opens the file; sets it aside first, if it is none of ours.
+    /// Opens the file; a file that is unusable is set aside first.
     fn open(&mut self) {
         let now = (self.clock)();
-        // A calendar that was set back must not keep the file closed.
+        // If the clock was set back, the file must not stay closed.
         if self.store.is_some() || (now < self.reopen_at && now.plus(REOPEN) >= self.reopen_at) {
             return;
         }
@@ -163,7 +163,7 @@ impl Writer {
         }
     }
 
-    /// Renames the file, with what belongs to it, so that a new one can be begun.
+    /// Renames the file, with those that belong to it, so that a new one can be created.
     fn set_aside(&mut self, what: &str, why: &str) -> bool {
         self.store = None;
         if self.aside >= MOST_ASIDE {
@@ -178,7 +178,7 @@ impl Writer {
     }
 
     fn write(&mut self, rows: &[Row]) {
-        mutants::panic_if_told("panic-history");
+        mutants::panic_if_injected("panic-history");
         self.open();
         let Some(store) = &mut self.store else {
             return self.fail(rows.len(), None);
@@ -219,7 +219,7 @@ impl Writer {
         self.failed += rows;
     }
 
-    /// Deletes at most one portion of what is too old or too much; whether there may be more.
+    /// Deletes at most one portion of what is too old or too much; returns whether there may be more.
     fn clean(&mut self) -> rusqlite::Result<bool> {
         let Some(store) = &self.store else { return Ok(false) };
         let rows = store.rows()?;
@@ -227,9 +227,9 @@ impl Writer {
         if too_many || store.bytes()? > self.options.max_bytes {
             let mut tables: Vec<usize> = (0..AGING.len()).collect();
             tables.sort_by_key(|table| std::cmp::Reverse(rows[*table]));
-            // What is in force stays, so that the largest may have nothing to give.
+            // Rows in force are kept, so the largest table may have nothing to delete.
             for table in tables {
-                // A tenth at most, so that a low limit does not empty the table.
+                // At most a tenth, so that a low limit does not empty the table.
                 let portion = PRUNE.min(usize::try_from(rows[table] / 10).unwrap_or(PRUNE)).max(1);
                 if store.prune_first(table, portion)? > 0 {
                     return Ok(true);
@@ -237,7 +237,7 @@ impl Writer {
             }
         }
         let now = (self.clock)();
-        // A calendar that was set back must not stop it.
+        // If the clock was set back, pruning must not stop.
         if now < self.prune_at && now.plus(REST) >= self.prune_at {
             return Ok(false);
         }
@@ -259,7 +259,7 @@ impl Writer {
     }
 }
 
-/// Writes the rows in one transaction; how many were refused for a fault of their own.
+/// Writes the rows in one transaction; returns how many were refused for their own sake.
 fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
     let mut batch = store.begin(rows.iter().any(Row::is_audit))?;
     let mut refused = 0;
@@ -278,12 +278,16 @@ fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usi
     Ok(refused)
 }
 
-/// A run of a row.
-type Run<'a> = (&'a JobName, Item, Token);
+/// The run of a row. The most distinctive part comes first.
+type Run<'a> = (Token, Item, &'a JobName);
+
+fn run_of(of: &Of) -> Run<'_> {
+    (of.token, of.item, &of.job)
+}
 
 fn ended(row: &Row) -> Option<Run<'_>> {
     let What::Ended { of, .. } = &row.what else { return None };
-    Some((&of.job, of.item, of.token))
+    Some(run_of(of))
 }
 
 /// `ended`: the runs whose end is in the same batch. They are written once, with their end.
@@ -300,26 +304,26 @@ fn put_row(
             if matches!(run.source, Source::NormalTrigger | Source::Misfire) {
                 gaps.end(&of.job, of.item);
             }
-            if detail.is_none() && ended.contains(&(&of.job, of.item, of.token)) {
+            if detail.is_none() && ended.contains(&run_of(of)) {
                 return Ok(());
             }
             batch.start(of, run, detail.as_deref().unwrap_or(&nothing))?;
             Ok(())
         }
-        What::Begun { of, .. } if ended.contains(&(&of.job, of.item, of.token)) => Ok(()),
+        What::Begun { of, .. } if ended.contains(&run_of(of)) => Ok(()),
         What::Begun { of, run, at } => batch.begun(of, run, *at),
         What::Ended { of, run, outcome, at, requeued, detail } => {
             batch.end(of, run, (*outcome, *at, *requeued), detail.as_deref().unwrap_or(&nothing))
         }
-        What::Unrun { job, item, first, latest, count, became } => {
+        What::NotRun { job, item, first, latest, count, result } => {
             let (job, item, recorded) = (job.clone(), *item, row.at);
-            let gap = UnrunRow {
+            let gap = NotRunRow {
                 job,
                 item,
                 first: *first,
                 latest: *latest,
                 count: *count,
-                became: *became,
+                result: *result,
                 recorded,
             };
             gaps.put(batch, &gap)
@@ -336,15 +340,15 @@ fn put_row(
 
 fn put_owners(batch: &mut Batch<'_>, at: Time, owned: &Owned) -> rusqlite::Result<()> {
     let (known, open) = (batch.known_assignment(&owned.job)?, batch.open_assignments(&owned.job)?);
-    let told = Told::of(owned);
-    for step in owners::steps(known.as_ref(), &open, at, &told) {
-        batch.take_step(&told, at, &step)?;
+    let assignment = RecordedAssignment::of(owned);
+    for step in owners::steps(known.as_ref(), &open, at, &assignment) {
+        batch.take_step(&assignment, at, &step)?;
     }
     Ok(())
 }
 
-/// The gap that each item's scheduled times were last found in. Scheduled times are accounted for in their order, so a gap
-/// for the same reason that comes next touches it, and is written as one with it.
+/// The last gap of each item. Scheduled times are accounted for in order, so the next gap with the same reason is
+/// adjacent to it, and is written as one with it.
 #[derive(Default)]
 struct Gaps {
     last: BTreeMap<(JobName, Item), Gap>,
@@ -354,17 +358,17 @@ struct Gaps {
 struct Gap {
     row: i64,
     latest: Time,
-    became: FireResult,
+    result: FireResult,
 }
 
 impl Gaps {
-    /// Most items remembered; beyond, gaps are just not joined.
+    /// Most items remembered; beyond that, gaps are not merged.
     const MOST: usize = 100_000;
 
-    fn put(&mut self, batch: &mut Batch<'_>, gap: &UnrunRow) -> rusqlite::Result<()> {
+    fn put(&mut self, batch: &mut Batch<'_>, gap: &NotRunRow) -> rusqlite::Result<()> {
         let key = (gap.job.clone(), gap.item);
         if let Some(last) = self.last.get_mut(&key)
-            && last.became == gap.became
+            && last.result == gap.result
             && last.latest < gap.first
             && batch.extend_gap(last.row, gap)?
         {
@@ -379,12 +383,12 @@ impl Gaps {
             self.last.clear();
         }
         if self.last.get(&key).is_none_or(|last| last.latest < gap.latest) {
-            self.last.insert(key, Gap { row, latest: gap.latest, became: gap.became });
+            self.last.insert(key, Gap { row, latest: gap.latest, result: gap.result });
         }
         Ok(())
     }
 
-    /// Where rows were dropped, what lies between two gaps is not known.
+    /// If rows were dropped, it is not known what lies between two gaps.
     fn note_losses(&mut self, losses: u64) {
         if self.losses != losses {
             self.losses = losses;
@@ -393,7 +397,9 @@ impl Gaps {
     }
 
     fn end(&mut self, job: &JobName, item: Item) {
-        self.last.remove(&(job.clone(), item));
+        if !self.last.is_empty() {
+            self.last.remove(&(job.clone(), item));
+        }
     }
 
     fn end_all(&mut self, job: &JobName) {

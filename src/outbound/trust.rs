@@ -50,7 +50,7 @@ pub(crate) fn connector(trust: Trust<'_>, protocol: Option<&[u8]>) -> Result<Tls
 fn system() -> Result<RootCertStore, TrustError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // One that cannot be read is no reason to believe nobody.
+    // One that cannot be read is not a reason to trust none.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 { Err(TrustError::NoSystem) } else { Ok(roots) }
 }

@@ -1,6 +1,6 @@
-//! What a refused step means, in the words of the one who asked.
+//! Explains a refused step in terms of the transaction that the caller submitted.
 //!
-//! The text is for logs and for people; nobody decides from it, a refused caller reads again.
+//! The text is for logs and for people. No code decides from it: a caller that is refused reads again.
 
 use rosterd_domain::txn::{Guard, Txn, Write};
 

@@ -1,7 +1,7 @@
-//! What stands in a node: the exact bytes that we write, and how what we find is read.
+//! The data of nodes: the exact bytes that we write, and how to read what we find.
 //!
-//! Nodes that Elastic-Job reads hold exactly its fields: a field too many makes its processes fail at every
-//! fire. What is ours alone is JSON in nodes of our own. Called by the lowering and by the reads.
+//! Nodes that Elastic-Job reads hold exactly its fields: an extra field makes its processes fail at every fire. What is
+//! ours alone is JSON in nodes of our own. Called by the lowering and by the reads.
 
 use std::sync::Arc;
 
@@ -13,14 +13,17 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "mutants")]
 use rosterd_runtime::mutants;
 
-/// Data of `servers/{address}`: anything else, and the empty text of its version 2, means enabled.
+/// Data of `servers/{address}`. Anything else, such as the empty text of version 2, means enabled.
 pub(crate) const DISABLED: &str = "DISABLED";
 /// Data of `servers/{address}`.
 pub(crate) const ENABLED: &str = "ENABLED";
-/// Data of `instances/{id}` with which older tools ask for a run.
+/// Data of `instances/{id}` with which older tools request a run.
 const TRIGGER: &[u8] = b"TRIGGER";
 
-/// The fault of a coordinator that writes as one of a later version does: with fields that this one does not know.
+/// The approximate size of a record's JSON.
+const RECORD: usize = 640;
+
+/// A fault for tests: write as a coordinator of a later version would, with fields that this version does not know.
 #[cfg(feature = "mutants")]
 const LATER: &str = "later";
 
@@ -40,10 +43,13 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<Arc<[u8]>, String> {
         let value = serde_json::to_value(value).map_err(unwritable)?;
         return Ok(text(&later::written(value).to_string()));
     }
-    serde_json::to_vec(value).map(Arc::from).map_err(unwritable)
+    // Room for a whole record, since a buffer that grows is copied each time.
+    let mut out = Vec::with_capacity(RECORD);
+    serde_json::to_writer(&mut out, value).map_err(unwritable)?;
+    Ok(Arc::from(out))
 }
 
-/// JSON of ours that is a text already.
+/// JSON of ours that is already text.
 pub(crate) fn ours(json: &str) -> Arc<[u8]> {
     #[cfg(feature = "mutants")]
     if mutants::is_on(LATER)
@@ -82,8 +88,8 @@ pub(crate) fn failover_item(fire: Time, token: Token) -> Result<Arc<[u8]>, Strin
     json(&Form { fire, token })
 }
 
-/// A name as a YAML scalar: quoted where a YAML 1.1 reader would not take it for a text. The names that come
-/// here have no quotes and no blanks.
+/// A name as a YAML scalar: quoted if a YAML 1.1 reader would not read it as a string. Names that get here have no
+/// quotes and no blanks.
 fn scalar(name: &str) -> String {
     if is_plain(name) { name.to_owned() } else { format!("'{name}'") }
 }
@@ -92,7 +98,7 @@ fn is_plain(name: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
     let number =
         name.replace('_', "").parse::<f64>().is_ok() || name.starts_with("0x") || name.starts_with("0b");
-    // 10:30 counts in sixties, 2026-11-21 is a date; an address with three dots is neither.
+    // YAML 1.1 reads 10:30 as a base-60 number and 2026-11-21 as a date; an address with three dots is neither.
     let counted = name.contains([':', '-'])
         && name.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '-' | '.' | '_' | 'T' | 'Z'));
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -108,10 +114,10 @@ mod later {
     use serde_json::{Map, Value, json};
 
     const MORE: &str = "of_a_later_version";
-    /// Below these, names are words or numbers and not fields: there a new one is a new word.
+    /// Below these keys, names are words or numbers and not fields: a new one there would be a new word.
     const NO_FIELDS: [&str; 5] = ["missed", "labels", "gaps", "surplus", MORE];
 
-    /// The same with a field more wherever fields are.
+    /// The same value with one extra field wherever there are fields.
     pub(super) fn written(value: Value) -> Value {
         match value {
             Value::Object(fields) => Value::Object(fields_of(fields)),
@@ -121,7 +127,7 @@ mod later {
     }
 
     fn fields_of(fields: Map<String, Value>) -> Map<String, Value> {
-        // One mapping alone below a name: the name is a word that says which of several it is.
+        // A mapping whose only value is a mapping: the key is a word that names a variant.
         let is_word = fields.len() == 1 && fields.values().all(Value::is_object);
         let grown = fields.into_iter().map(|(name, value)| {
             let value = if NO_FIELDS.contains(&name.as_str()) { value } else { written(value) };
@@ -146,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Read as it was meant by who knows more; what was written beside it is there.
+    /// The text is read with its known fields, and the extra fields are ignored.
     #[track_caller]
     fn is_read<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
         let newer = later::written(serde_json::to_value(value).unwrap()).to_string();
@@ -179,7 +185,7 @@ mod tests {
         }
     }
 
-    /// A node of ours that a later version wrote, with fields of its own, is read as one of this version.
+    /// A node that a later version wrote, with fields of its own, reads like one of this version.
     #[test]
     fn what_a_later_version_adds_to_a_node_is_passed_over() {
         let (instance, worker) = (InstanceId::new("a@-@w").unwrap(), WorkerId::new("w").unwrap());
@@ -227,7 +233,7 @@ mod tests {
         assert_eq!(Sharding::decode(later::written(newer).to_string().as_bytes()), Ok(sharding));
     }
 
-    /// A policy is written again by who changes a job, so what a later version has there is kept.
+    /// A coordinator that changes a job rewrites its policy, so it must keep what a later version has there.
     #[test]
     fn what_a_later_version_adds_to_a_policy_is_kept() {
         let newer = later::written(serde_json::from_str(&Policy::default().to_json()).unwrap());
@@ -238,7 +244,7 @@ mod tests {
         assert_eq!(Policy::default().replacing(&policy), policy);
     }
 
-    /// A word that is not known cannot be passed over: nobody can say what the item does then.
+    /// An unknown word cannot be ignored: nobody can say what state the item would be in.
     #[test]
     fn a_word_of_a_later_version_is_no_record() {
         let text = String::from_utf8(json(&record(State::Idle)).unwrap().to_vec()).unwrap();

@@ -1,8 +1,8 @@
-//! Hints: who is told to look again, and the queue in which hints wait.
+//! Hints, which say where to read again, and the queue in which they wait.
 //!
-//! A hint says where to look, never what is there, so two of the same kind that wait are one. The queue can
-//! therefore hold at most one hint per watched job and needs no bound of its own. Filled by the stores, read by
-//! the coordinator.
+//! A hint says where to look, never what is there, so two of the same kind that wait are merged. The queue can
+//! therefore hold at most one hint per watched job and needs no bound of its own. Filled by the stores, read by the
+//! coordinator.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 
 use super::paths::{Paths, Place};
 use super::tree::Change;
-use super::{Hint, SessionState};
 
 /// The receiving end of a session's hints.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl Hints {
         Self { queue }
     }
 
-    /// The next hint, in the order in which they first came; `None`: the session is over, and so are its hints.
+    /// The next hint, in the order in which they first arrived; `None`: the session is over and all hints were read.
     /// Dropping the future loses nothing.
     pub async fn recv(&mut self) -> Option<Hint> {
         loop {
@@ -82,7 +81,7 @@ impl Waiting {
 }
 
 impl HintQueue {
-    /// The receiving end; who takes it again gets one that is over.
+    /// The receiving end. A second call gets an end that is closed.
     pub(crate) fn take(&self) -> Hints {
         let again = std::mem::replace(&mut self.lock().taken, true);
         if again { Hints::over() } else { Hints { queue: self.clone() } }
@@ -91,7 +90,7 @@ impl HintQueue {
     pub(crate) fn push(&self, hint: Hint) {
         let mut waiting = self.lock();
         let new = match hint {
-            // States come in turn: only the same one twice running is one.
+            // States alternate, so only the same state twice in a row is merged.
             Hint::Session(state) => waiting.state.replace(state) != Some(state),
             ref hint => waiting.known.insert(hint.clone()),
         };
@@ -102,7 +101,7 @@ impl HintQueue {
         }
     }
 
-    /// No more hints after those that wait.
+    /// Closes the queue: no hints follow those that wait.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.shared.arrived.notify_one();
@@ -113,19 +112,19 @@ impl HintQueue {
     }
 }
 
-/// What a transaction tells: each hint once, in the order of the changes. Jobs are not yet filtered by who
-/// watches them.
+/// The hints of a transaction: each once, in the order of the changes. They are not yet filtered by which session
+/// watches which job.
 pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
     let mut known = BTreeSet::new();
     for change in changes {
         let hint = match paths.place(&change.path) {
-            // What stands in these is nobody's concern but of who reads it; that they come and go is everybody's.
+            // Their data matters only to those that read it, but that they appear or disappear matters to all.
             Place::Job | Place::Coordinator if !change.deleted && change.before.is_some() => continue,
             Place::Quiet => continue,
             Place::Job => Hint::Jobs,
             Place::Coordinator => Hint::Coordinators,
-            // The same job again, most of the time.
+            // Fast path: most changes of a transaction are to the same job.
             Place::Decision(job) if is_job(hints.last(), job) => continue,
             Place::Decision(job) => match JobName::new(job) {
                 Ok(job) => Hint::Job(job),
@@ -149,6 +148,44 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
 
 fn is_job(hint: Option<&Hint>, name: &str) -> bool {
     matches!(hint, Some(Hint::Job(job)) if job.as_str() == name)
+}
+
+/// What a reader should look at again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hint {
+    /// A job was created or removed.
+    Jobs,
+    /// The decision state of a watched job has changed. Run state (records, `running`) gives no hint.
+    Job(JobName),
+    /// An item of a watched job was disabled or enabled, by us or by another tool.
+    Switches(JobName),
+    /// A run of a watched job with guarantees was held, released, or has completed its fire.
+    Guarantee(JobName),
+    /// A coordinator came or went.
+    Coordinators,
+    /// The session's state has changed.
+    Session(SessionState),
+}
+
+impl Hint {
+    /// The job that it is about. A session that does not watch this job does not get the hint.
+    pub(crate) fn job(&self) -> Option<&JobName> {
+        match self {
+            Self::Job(job) | Self::Switches(job) | Self::Guarantee(job) => Some(job),
+            Self::Jobs | Self::Coordinators | Self::Session(_) => None,
+        }
+    }
+}
+
+/// What the holder of a session may still do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionState {
+    /// Connected.
+    Connected,
+    /// No contact: it must not start anything, but its ephemeral nodes may still exist.
+    Suspended,
+    /// Over: the ephemeral nodes are gone.
+    Gone,
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! From a transaction in domain words to steps on nodes, and from a refused step back to words.
+//! Translates a transaction in domain words into steps on nodes, and a refused step back into words.
 //!
-//! Guards come first, then the writes in their order, so the first thing that does not hold is what the
-//! caller is told. It reads nothing: what it yields can be applied to a tree, or sent to a ZooKeeper ensemble
-//! as one `multi`. Called by the stores, on the caller's side of their queues.
+//! Guards come first, then the writes in their order, so the caller learns of the first thing that does not hold. It
+//! reads nothing: its result can be applied to a tree, or sent to a ZooKeeper ensemble as one `multi`. Called by the
+//! stores, on the caller's side of their queues.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::tree::Op;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lowered {
     pub(crate) ops: Vec<Op>,
-    /// For each step the guard it comes from or, counted on from the last guard, the write.
+    /// For each step the index of its guard or, counted on from the last guard, of its write.
     origins: Vec<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Lowered {
         }
     }
 
-    /// How many bytes it writes, about.
+    /// About how many bytes it writes.
     pub(crate) fn weight(&self) -> usize {
         let data = |op: &Op| match op {
             Op::Create { data, .. }
@@ -54,7 +54,7 @@ impl Lowered {
     }
 }
 
-/// Spells a transaction out; `Err`: it can never be applied, and why.
+/// Lowers a transaction; `Err`: why it can never be applied.
 pub(crate) fn lower(paths: &Paths, txn: &Txn) -> Result<Lowered, String> {
     let capacity = txn.guards.len() + txn.writes.len() + 2;
     let mut ops = Vec::with_capacity(capacity);
@@ -130,7 +130,7 @@ impl Lowering<'_> {
         self.ops.push(Op::Remove { path });
     }
 
-    /// A mirror that is there with this data, or not there.
+    /// A mirror: it exists with this data, or it does not exist.
     fn mirror(&mut self, path: Path, data: Option<Arc<[u8]>>, ephemeral: bool) {
         self.ops.push(match data {
             Some(data) => Op::Mirror { path, data, ephemeral },
@@ -139,7 +139,7 @@ impl Lowering<'_> {
         });
     }
 
-    /// Every write has a form: one without does not compile.
+    /// Exhaustive: a write without a form does not compile.
     fn write(&mut self, write: &Write) -> Result<(), String> {
         let paths = self.paths;
         match write {
@@ -164,17 +164,13 @@ impl Lowering<'_> {
             }
             Write::RenewJob { job, incarnation } => {
                 let named = paths.incarnation(job, incarnation).ok_or_else(|| no_incarnation(incarnation))?;
-                // Refused without the guard, and where the job has none.
+                // Refused without the guard, and if the job has no incarnation.
                 self.end_incarnation(job)?;
                 self.ops.push(Op::Delete { path: paths.incarnations(job), expect: None });
                 self.create(paths.incarnations(job), forms::empty());
                 self.create(named, forms::empty());
             }
-            Write::Config(job, config) => {
-                self.set(paths.config(job), forms::text(config), None);
-                #[cfg(feature = "mutants")]
-                self.drop_surplus(job, config);
-            }
+            Write::Config(job, config) => self.set(paths.config(job), forms::text(config), None),
             Write::Policy(job, policy) => self.put(paths.policy(job), forms::ours(policy)),
             Write::HandlerType(job, handler) => self.set(paths.job(job), forms::text(handler), None),
             Write::EndJob(job) => {
@@ -200,11 +196,6 @@ impl Lowering<'_> {
             }
             Write::Elect { job, coordinator, expect } => {
                 let data = forms::text(coordinator.as_str());
-                if mutants::is_on(mutants::ELECTION_IGNORES_LEADER) {
-                    self.set(paths.election(job), data.clone(), None);
-                    self.mine(paths.leader(job), data);
-                    return Ok(());
-                }
                 self.set(paths.election(job), data.clone(), Some(expect.0));
                 self.ops.push(Op::Create { path: paths.leader(job), data, ephemeral: true });
             }
@@ -257,7 +248,7 @@ impl Lowering<'_> {
             }
             // Servers, instances, triggers, workers and coordinators.
             Write::Server { job, server, enabled: None } => {
-                // Never below a job that has gone: its node must be there, so the folder is not made here.
+                // Never below a job that was removed: the job's node must exist, so the folder is not created here.
                 self.ops.push(Op::CheckExists { path: paths.servers(job) });
                 let data = forms::text(forms::ENABLED);
                 self.ops.push(Op::Ensure { path: paths.server(job, server), data });
@@ -288,7 +279,7 @@ impl Lowering<'_> {
                     self.remove(paths.foreign_trigger(job, instance));
                 }
                 if let Some(version) = how.data {
-                    // As it was before; one that was written meanwhile is a command of its own.
+                    // Its data as before; a write by somebody else meanwhile is a new command.
                     self.set(paths.instance(job, instance), forms::instance(instance), Some(version.0));
                 }
             }
@@ -316,7 +307,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The incarnation that a guard names goes. Without the guard its folder is not empty, which refuses a removal.
+    /// Deletes the incarnation that a guard names. Without the guard the folder is not empty, so the removal is
+    /// refused.
     fn end_incarnation(&mut self, job: &JobName) -> Result<(), String> {
         for guard in &self.txn.guards {
             if let Guard::Incarnation(of, name) = guard
@@ -329,22 +321,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The bug of lowered counts: the records above the new one go.
-    #[cfg(feature = "mutants")]
-    fn drop_surplus(&mut self, job: &JobName, config: &str) {
-        if mutants::is_on(mutants::RECORDS_GO_WITH_COUNT) {
-            let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
-            let items =
-                config["shardingTotalCount"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
-            let none = || self.paths.record(job, rosterd_domain::id::Item(u32::MAX));
-            for item in (items..items + 8).map(rosterd_domain::id::Item) {
-                let unless = [none(), none()];
-                self.ops.push(Op::Sweep { root: self.paths.record(job, item), unless, limit: 100 });
-            }
-        }
-    }
-
-    /// A job that is there at once, or one that is put together first: they differ in the folder with the name.
+    /// Creates a job at once, or prepares one: they differ in the folder that holds the name.
     fn create_job(
         &mut self,
         job: &JobName,

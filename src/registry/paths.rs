@@ -1,8 +1,8 @@
-//! How a thing of the domain is spelled as a node's path: the only file that does so.
+//! How the domain's things are spelled as paths of nodes; no other file does so.
 //!
-//! Paths are built from checked names alone, so no text of a user can reach another node. The names below a job
-//! are Elastic-Job's own, so that its tools can read them; what it has no place for stands below `rosterd`.
-//! Called by the lowering of transactions, by the reads and by the hints; it never looks at a node.
+//! Paths are built from checked names alone, so no text of a user can reach another node. The names below a job are
+//! Elastic-Job's own, so that its tools can read them; nodes that Elastic-Job does not have are below `rosterd`. Called
+//! by the lowering of transactions, by the reads and by the hints; it never reads a node.
 //!
 //! ```text
 //! /{namespace}/{job}/…                        one job
@@ -19,10 +19,10 @@ use rosterd_domain::id::{
 };
 use rosterd_domain::snapshot::Stage;
 
-/// Above what belongs to no job.
+/// The root of everything that belongs to no single job.
 const OURS: &str = "rosterd";
 
-/// A node's path: begins with `/`, does not end with it.
+/// The path of a node: begins with `/`, does not end with it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Path(Arc<str>);
 
@@ -37,13 +37,13 @@ impl Path {
         &self.0
     }
 
-    /// The path of the node that it hangs from; `None`: that is the root of the tree.
+    /// The path of its parent; `None`: the parent is the root of the tree.
     pub(crate) fn parent(&self) -> Option<Self> {
         let (parent, _) = self.0.rsplit_once('/')?;
         (!parent.is_empty()).then(|| Self(parent.into()))
     }
 
-    /// It is the node of a coordinator, which that coordinator's session alone writes.
+    /// Whether it is the node of a coordinator, which only that coordinator's session writes.
     pub(crate) fn is_coordinators(&self) -> bool {
         let mut names = self.0.split('/');
         let folder = (names.nth(1), names.nth(1));
@@ -82,24 +82,24 @@ fn join(parent: &str, name: &str) -> String {
     path
 }
 
-/// Whose business a node is.
+/// What kind of node it is, and for which job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
     /// A job's own node.
     Job,
-    /// What decisions about this job are made from.
+    /// The input of decisions about this job.
     Decision(&'a str),
-    /// What is held or has completed of a fire of this job that is announced.
+    /// What is held or has completed of an announced fire of this job.
     Guarantee(&'a str),
-    /// An item of this job is marked as disabled, or no more.
+    /// The mark that an item of this job is disabled.
     Switch(&'a str),
     /// A coordinator's node.
     Coordinator,
-    /// Run state, mirrors for tools, our own bookkeeping: nobody is told.
+    /// Run state, mirrors for tools, our own bookkeeping: no hints.
     Quiet,
 }
 
-/// Marks of so many items of a job are watched each by itself.
+/// Up to this number of items, each item's mark has a watch of its own.
 const MOST_MARKS: u32 = 64;
 
 /// The paths of one namespace.
@@ -111,7 +111,7 @@ pub(crate) struct Paths {
     workers: String,
 }
 
-/// Where things stand below a job's own node, for who has that node in flight.
+/// Paths relative to a job's own node, for callers that already hold that node.
 pub(crate) mod below_job {
     pub(crate) const CONFIG: &str = "config";
     pub(crate) const SERVERS: &str = "servers";
@@ -135,7 +135,7 @@ pub(crate) mod below_job {
     pub(crate) const OWN_INSTANCES: &str = "rosterd/instances";
 }
 
-/// Folders of a job that stand as long as the job does, parents first.
+/// Folders that exist as long as the job does, parents first.
 const FOLDERS: [&str; 15] = [
     "servers",
     "instances",
@@ -154,10 +154,10 @@ const FOLDERS: [&str; 15] = [
     "rosterd/commands",
 ];
 
-/// What is held and has completed of a fire that is announced: the nodes below these.
+/// What is held and has completed of an announced fire: the nodes below these.
 const GUARANTEE: [&str; 2] = ["guarantee/started", "guarantee/completed"];
 
-/// What decisions are made from, relative to the job: these nodes and all below them.
+/// The input of decisions, relative to the job: these nodes and all below them.
 const DECISION: [&str; 11] = [
     "config",
     "servers",
@@ -182,12 +182,12 @@ impl Paths {
         }
     }
 
-    /// What must stand before the first transaction; with all above it.
+    /// What must exist before the first transaction, with all parents.
     pub(crate) fn roots(&self) -> [Path; 3] {
         [self.jobs(), self.coordinators(), self.workers()]
     }
 
-    /// The folder of what is ours alone and of no job.
+    /// The folder of what is ours alone and belongs to no job.
     pub(crate) fn common(&self) -> Path {
         Path(self.own.as_str().into())
     }
@@ -236,7 +236,7 @@ impl Paths {
         Path(join(&self.jobs, job.as_str()).into())
     }
 
-    /// The folders that are made with a job and stand as long as it does, parents first.
+    /// The folders that are created with a job and exist as long as it does, parents first.
     pub(crate) fn folders(&self, job: &JobName) -> impl Iterator<Item = Path> {
         FOLDERS.iter().map(|folder| self.at(job, format_args!("{folder}")))
     }
@@ -339,30 +339,30 @@ impl Paths {
         self.at(job, format_args!("offset/{item}"))
     }
 
-    /// The folder of all that is ours alone.
+    /// The folder of all nodes that are ours alone.
     pub(crate) fn own(&self, job: &JobName) -> Path {
         self.at(job, format_args!("rosterd"))
     }
 
-    /// The folder of the incarnation; stands exactly while the job has one.
+    /// The folder of the incarnation; exists exactly while the job has one.
     pub(crate) fn incarnations(&self, job: &JobName) -> Path {
         self.below(job, below_job::INCARNATIONS)
     }
 
-    /// The incarnation has its name in its path, because a check can only ask whether a node exists and at
-    /// which version, and both come back when a node is made again. `None`: that is no name.
+    /// The incarnation's name is a part of its path, because a check can only ask whether a node exists and at which
+    /// version, and both can be the same after the node was created again. `None`: the name is not valid.
     pub(crate) fn incarnation(&self, job: &JobName, name: &str) -> Option<Path> {
         // The rule for a worker's name is the rule for one path segment.
         let name = WorkerId::new(name).ok()?;
         Some(self.at(job, format_args!("rosterd/incarnation/{name}")))
     }
 
-    /// The folder of the name under which a job is put together; stands until the job has an incarnation.
+    /// The folder of the name under which a job is prepared; exists until the job has an incarnation.
     pub(crate) fn preparing(&self, job: &JobName) -> Path {
         self.at(job, format_args!("rosterd/prepared"))
     }
 
-    /// In its path for the same reason as an incarnation. `None`: that is no name.
+    /// The name is a part of the path for the same reason as an incarnation's. `None`: the name is not valid.
     pub(crate) fn prepared(&self, job: &JobName, name: &str) -> Option<Path> {
         let name = WorkerId::new(name).ok()?;
         Some(self.at(job, format_args!("rosterd/prepared/{name}")))
@@ -393,7 +393,8 @@ impl Paths {
         self.at(job, format_args!("rosterd/triggers/{item}"))
     }
 
-    /// The nodes below which a change gives hints about a job, and whether their descendants count; never the job itself.
+    /// The nodes below which a change gives hints about a job, and whether their descendants count; never the job's own
+    /// node.
     pub(crate) fn watched(&self, job: &JobName) -> [(Path, bool); 8] {
         [
             (self.config(job), false),
@@ -403,13 +404,14 @@ impl Paths {
             (self.foreign_triggers(job), true),
             (self.at(job, format_args!("leader")), true),
             (self.own(job), true),
-            // Nothing is written there but for a job with guarantees.
+            // Written only for jobs with guarantees.
             (self.at(job, format_args!("guarantee")), true),
         ]
     }
 
-    /// The same of the marks of so many items. Of a few each by itself, so that nothing is told of their runs; of more, where
-    /// that would be too many, whatever is written below the assignment is told as well, and dropped.
+    /// The same for the disabled marks of this many items. For a few items, each mark has its own watch, so that runs
+    /// cause no events; for more items that would be too many watches, so everything below the assignment is watched,
+    /// and events of runs are dropped.
     pub(crate) fn watched_items(&self, job: &JobName, items: u32) -> Vec<(Path, bool)> {
         match items {
             0..=MOST_MARKS => (0..items).map(|item| (self.item_disabled(job, Item(item)), false)).collect(),
@@ -425,12 +427,12 @@ impl Paths {
         self.at(job, format_args!("rosterd/commands/{name}"))
     }
 
-    /// Whose business a change of this node is.
+    /// What kind of node this is.
     pub(crate) fn place<'a>(&self, path: &'a Path) -> Place<'a> {
         let path = path.as_str();
         if let Some(below) = below(path, &self.jobs) {
             let Some((job, below)) = below.split_once('/') else { return Place::Job };
-            // `sharding` itself is the assignment; what stands below it is run state.
+            // `sharding` itself is the assignment; everything below it is run state.
             let decision = below == "sharding" || DECISION.iter().any(|folder| within(below, folder));
             let guarantee = GUARANTEE.iter().any(|folder| self::below(below, folder).is_some());
             if is_switch(below) {
@@ -515,7 +517,7 @@ mod tests {
         assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), Place::Quiet);
     }
 
-    /// A store that is told of single nodes is told of all that decide.
+    /// A store that watches single nodes watches every node that decisions are made from.
     #[test]
     fn what_is_watched_covers_what_decides() {
         let paths = Paths::new(&Namespace::new("ns").unwrap());

@@ -1,8 +1,8 @@
-//! What the tree says, in domain words: the answers to the port's reads.
+//! Reads the tree in domain words: the answers to the port's reads.
 //!
-//! A [`View`] is the tree at one revision, seen by one session. It changes nothing. Records are handed out
-//! undecoded ([`RawSnapshot`]), so that the one thread of a store need not decode a hundred thousand of them.
-//! Data of our own that cannot be read is damage and is reported; names that no tool of ours writes are skipped.
+//! A [`View`] is the tree at one revision, as one session sees it. It changes nothing. Records are returned undecoded
+//! ([`RawSnapshot`]), so that a store's one thread need not decode a hundred thousand of them. Data of our own that
+//! cannot be read is damage and is reported; names that none of our tools writes are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct View<'a> {
 /// A job's nodes, its records not yet decoded.
 pub(crate) struct RawSnapshot {
     nodes: JobNodes,
-    /// Where the records stand.
+    /// The folder of the records.
     folder: Path,
     records: Vec<(Item, Version, Arc<[u8]>)>,
 }
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         Self { tree, paths, session }
     }
 
-    /// The last transaction.
+    /// The revision of the last transaction.
     pub fn revision(&self) -> Revision {
         self.tree.revision()
     }
@@ -188,7 +188,7 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// The coordinators whose session lives.
+    /// The coordinators whose session is alive.
     pub fn coordinators(&self) -> BTreeMap<CoordinatorId, Arc<str>> {
         named(self.tree.children(&self.paths.coordinators()))
             .map(|(id, node)| (id, String::from_utf8_lossy(&node.stat.data).into()))
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
         Ok(Some((id, self.is_mine(node))))
     }
 
-    /// The instances, and those that older tools want to fire.
+    /// The instances, and those for which older tools have requested a run.
     #[allow(clippy::type_complexity)]
     fn instances(
         &self,
@@ -261,7 +261,7 @@ fn announced(root: &Node) -> BTreeMap<Stage, Announced> {
     stages.filter_map(read).collect()
 }
 
-/// `path` says where it stands, for whoever is told that it is damaged.
+/// `path` is the node's path, for the error.
 fn decode<T: DeserializeOwned>(path: impl FnOnce() -> Path, data: &[u8]) -> Result<T, ReadError> {
     forms::from_json(data).map_err(|reason| ReadError::Damaged { path: path().to_string(), reason })
 }
@@ -273,7 +273,7 @@ fn named<'a, T: std::str::FromStr>(
 }
 
 fn items<'a>(children: impl Iterator<Item = (&'a str, &'a Node)>) -> impl Iterator<Item = (Item, &'a Node)> {
-    // Only the one spelling that is written: neither `+1` nor `01` is an item.
+    // Only the canonical spelling: neither `+1` nor `01` is an item.
     children.filter_map(|(name, node)| {
         let item: u32 = name.parse().ok()?;
         (item.to_string() == name).then_some((Item(item), node))

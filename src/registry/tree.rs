@@ -1,12 +1,12 @@
-//! The tree of nodes in one process: what the memory and the embedded store share.
+//! The tree of nodes in one process, shared by the in-memory and the embedded store.
 //!
-//! It behaves as ZooKeeper does where that can be seen: a node's version starts at 0 when it is made and grows
-//! by one with every set, deleting and making it again starts at 0 again, each node knows the transaction that
-//! made it and the one that changed it last, ephemeral nodes belong to a session and have no children. It knows
-//! nothing of jobs, and never decides whether a session still lives: its callers do, the two stores.
+//! It behaves as ZooKeeper does wherever that is visible: a node's version starts at 0 when it is created and grows by
+//! one with every set; deleting and creating it again starts at 0 again; each node knows the transactions that created
+//! it and that changed it last; ephemeral nodes belong to a session and have no children. It knows nothing of jobs, and
+//! never decides whether a session is alive: its callers, the two stores, do.
 //!
-//! A transaction is applied whole or not at all. What it changed comes back as a list from which it can be
-//! undone: the embedded store does so when the disk refuses what the tree had accepted.
+//! A transaction is applied as a whole or not at all. It returns the list of its changes, from which it can be undone:
+//! the embedded store does so if the disk refuses what the tree had accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(crate) struct SessionId(pub(crate) u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) data: Arc<[u8]>,
-    /// How often it was set since it was made.
+    /// How often it was set since it was created.
     pub(crate) version: Version,
-    /// The transaction that made it.
+    /// The transaction that created it.
     pub(crate) created: Revision,
     /// The transaction that changed it last.
     pub(crate) modified: Revision,
@@ -42,19 +42,20 @@ pub(crate) enum Op {
     CheckExists { path: Path },
     /// There is no such node.
     CheckAbsent { path: Path },
-    /// Makes a node that may not be there yet.
+    /// Creates a node that must not exist yet.
     Create { path: Path, data: Arc<[u8]>, ephemeral: bool },
-    /// Replaces a node's data, `expect`: only at this version.
+    /// Replaces a node's data; with `expect`, only at this version.
     Set { path: Path, data: Arc<[u8]>, expect: Option<Version> },
-    /// Deletes a node that must be there, `expect`: only at this version.
+    /// Deletes a node that must exist; with `expect`, only at this version.
     Delete { path: Path, expect: Option<Version> },
-    /// Makes or overwrites; a node that is ephemeral otherwise than asked for is deleted and made again.
+    /// Creates or overwrites a node; if it is ephemeral and should not be, or the reverse, it is deleted and created
+    /// again.
     Put { path: Path, data: Arc<[u8]>, ephemeral: bool },
-    /// The same for a mirror: dropped where the node it would hang from is not there.
+    /// The same for a mirror: skipped if its parent does not exist.
     Mirror { path: Path, data: Arc<[u8]>, ephemeral: bool },
-    /// Deletes a node if it is there.
+    /// Deletes a node if it exists.
     Remove { path: Path },
-    /// Makes a persistent node, and all above it, if it is not there; an existing one keeps its data.
+    /// Creates a persistent node with all its parents if it does not exist; an existing one keeps its data.
     Ensure { path: Path, data: Arc<[u8]> },
     /// Deletes up to `limit` of the nodes from `root` down, children first; nothing while one of `unless` exists.
     Sweep { root: Path, unless: [Path; 2], limit: usize },
@@ -63,17 +64,17 @@ pub(crate) enum Op {
 /// Why a step was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The node is there already.
+    /// The node exists already.
     Exists,
-    /// The node is not there.
+    /// The node does not exist.
     Absent,
-    /// The node it would hang from is not there, or is ephemeral.
+    /// Its parent does not exist, or is ephemeral.
     NoParent,
-    /// It is at another version.
+    /// The node is at another version.
     Version { expected: Version, found: Version },
-    /// It is at another version, which the store does not tell.
+    /// The node is at another version, which the store does not reveal.
     OtherVersion { expected: Version },
-    /// It has children.
+    /// The node has children.
     NotEmpty,
 }
 
@@ -84,11 +85,11 @@ pub(crate) struct Refusal {
     pub(crate) reason: Reason,
 }
 
-/// One node that a transaction touched, and what it was before. A node touched twice is listed twice.
+/// One node that a transaction touched, and its state before. A node touched twice is listed twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) path: Path,
-    /// `None`: the node was made.
+    /// `None`: the node was created.
     pub(crate) before: Option<Stat>,
     /// The node was deleted.
     pub(crate) deleted: bool,
@@ -110,12 +111,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The node that stands so far below it.
+    /// The node at this relative path.
     pub(crate) fn below(&self, relative: &str) -> Option<&Self> {
         relative.split('/').try_fold(self, |node, name| node.children.get(name))
     }
 
-    /// The children in order of the node that stands so far below it; none where it does not exist.
+    /// The children, in order, of the node at this relative path; empty if it does not exist.
     pub(crate) fn children_of(&self, relative: &str) -> impl Iterator<Item = (&str, &Self)> {
         let node = self.below(relative).into_iter();
         node.flat_map(|node| node.children.iter().map(|(name, node)| (&**name, node)))
@@ -131,7 +132,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// An empty tree that goes on after `revision`.
+    /// An empty tree that continues after `revision`.
     pub(crate) fn new(revision: Revision) -> Self {
         let stat = Stat {
             data: Arc::from([]),
@@ -153,12 +154,12 @@ impl Tree {
         self.find(path.as_str())
     }
 
-    /// A node's children in order; none where it does not exist.
+    /// A node's children in order; empty if it does not exist.
     pub(crate) fn children(&self, path: &Path) -> impl Iterator<Item = (&str, &Node)> {
         self.get(path).into_iter().flat_map(|node| node.children.iter().map(|(name, node)| (&**name, node)))
     }
 
-    /// Puts a node that was persisted back; its parent comes first.
+    /// Loads a persisted node; its parent must be loaded first.
     pub(crate) fn load(&mut self, path: &Path, stat: Stat) -> Result<(), Reason> {
         if self.parent(path).is_none() {
             return Err(Reason::NoParent);
@@ -167,7 +168,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a folder that is never persisted, with all above it.
+    /// Creates a folder that is never persisted, with all its parents.
     pub(crate) fn load_folder(&mut self, path: &Path) {
         let stat = self.root.stat.clone();
         for (end, _) in path.as_str().match_indices('/').skip(1).chain([(path.as_str().len(), "")]) {
@@ -197,15 +198,15 @@ impl Tree {
         Ok(Applied { revision, changes })
     }
 
-    /// Ends a session: its ephemeral nodes go, in one transaction. `None`: it had none.
+    /// Ends a session: deletes its ephemeral nodes, in one transaction. `None`: it had none.
     pub(crate) fn end_session(&mut self, session: SessionId) -> Option<Applied> {
         let ops: Vec<Op> =
             self.ephemerals.get(&session)?.iter().map(|path| Op::Remove { path: path.clone() }).collect();
-        // Removing leaves cannot be refused.
+        // Deleting leaves cannot be refused.
         self.apply(&ops, session).ok()
     }
 
-    /// What of it outlives all sessions.
+    /// The part of the tree that outlives all sessions.
     pub(crate) fn persistent(&self) -> Self {
         let mut tree = self.clone();
         for session in self.ephemerals.keys() {
@@ -214,7 +215,7 @@ impl Tree {
         tree
     }
 
-    /// Takes changes back, the last first. The revision stays: it never goes back.
+    /// Reverts changes, the last first. The revision stays: it never decreases.
     pub(crate) fn undo(&mut self, changes: Vec<Change>) {
         for Change { path, before, .. } in changes.into_iter().rev() {
             match before {
@@ -236,7 +237,7 @@ impl Tree {
         self.find(split(path).0)
     }
 
-    /// Makes a node, or replaces its data and numbers but not its children. The parent is there.
+    /// Creates a node, or replaces its data and numbers but not its children. The parent exists.
     fn install(&mut self, path: &Path, stat: Stat) {
         let owner = stat.owner;
         let (parent, name) = split(path);
@@ -279,7 +280,7 @@ fn split(path: &Path) -> (&str, &str) {
     path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()))
 }
 
-/// A transaction under way.
+/// A transaction in progress.
 struct Edit<'a> {
     tree: &'a mut Tree,
     revision: Revision,
@@ -290,8 +291,8 @@ struct Edit<'a> {
 impl Edit<'_> {
     fn step(&mut self, op: &Op) -> Result<(), Reason> {
         match op {
-            Op::Check { path, version } => self.stat(path, Some(*version)).map(drop),
-            Op::CheckExists { path } => self.stat(path, None).map(drop),
+            Op::Check { path, version } => self.check(path, Some(*version)),
+            Op::CheckExists { path } => self.check(path, None),
             Op::CheckAbsent { path } => match self.tree.get(path) {
                 Some(_) => Err(Reason::Exists),
                 None => Ok(()),
@@ -300,13 +301,9 @@ impl Edit<'_> {
                 Some(_) => Err(Reason::Exists),
                 None => self.create(path, data, *ephemeral),
             },
-            Op::Set { path, data, expect } => {
-                self.stat(path, *expect)?;
-                self.set(path, data);
-                Ok(())
-            }
+            Op::Set { path, data, expect } => self.set(path, data, *expect),
             Op::Delete { path, expect } => {
-                self.stat(path, *expect)?;
+                self.check(path, *expect)?;
                 self.delete(path)
             }
             Op::Put { path, data, ephemeral } => self.put(path, data, *ephemeral),
@@ -314,72 +311,86 @@ impl Edit<'_> {
                 Err(Reason::NoParent) => Ok(()),
                 other => other,
             },
-            Op::Remove { path } => match self.tree.get(path) {
-                Some(_) => self.delete(path),
-                None => Ok(()),
+            Op::Remove { path } => match self.delete(path) {
+                Err(Reason::Absent) => Ok(()),
+                done => done,
             },
             Op::Ensure { path, data } => self.ensure(path, data),
             Op::Sweep { root, unless, limit } => self.sweep(root, unless, *limit),
         }
     }
 
-    fn stat(&self, path: &Path, expect: Option<Version>) -> Result<&Stat, Reason> {
-        let stat = &self.tree.get(path).ok_or(Reason::Absent)?.stat;
-        match expect {
-            Some(expected) if expected != stat.version => {
-                Err(Reason::Version { expected, found: stat.version })
-            }
-            _ => Ok(stat),
-        }
+    fn check(&self, path: &Path, expect: Option<Version>) -> Result<(), Reason> {
+        at(&self.tree.get(path).ok_or(Reason::Absent)?.stat, expect)
     }
 
     fn create(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) -> Result<(), Reason> {
-        if self.tree.parent(path).is_none_or(|parent| parent.stat.owner.is_some()) {
-            return Err(Reason::NoParent);
-        }
-        let stat = Stat {
+        let stat = self.fresh(data, ephemeral);
+        let (parent, name) = split(path);
+        let parent = self.tree.find_mut(parent).ok_or(Reason::NoParent)?;
+        make(parent, name, stat)?;
+        self.made(path, ephemeral);
+        Ok(())
+    }
+
+    fn fresh(&self, data: &Arc<[u8]>, ephemeral: bool) -> Stat {
+        Stat {
             data: data.clone(),
             version: Version(0),
             created: self.revision,
             modified: self.revision,
             owner: ephemeral.then_some(self.session),
-        };
-        self.tree.install(path, stat);
+        }
+    }
+
+    fn made(&mut self, path: &Path, ephemeral: bool) {
+        if ephemeral {
+            self.tree.ephemerals.entry(self.session).or_default().insert(path.clone());
+        }
         self.changes.push(Change { path: path.clone(), before: None, deleted: false });
+    }
+
+    fn set(&mut self, path: &Path, data: &Arc<[u8]>, expect: Option<Version>) -> Result<(), Reason> {
+        let stat = &mut self.tree.find_mut(path.as_str()).ok_or(Reason::Absent)?.stat;
+        at(stat, expect)?;
+        let before = change(stat, data, self.revision);
+        self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
         Ok(())
     }
 
-    fn set(&mut self, path: &Path, data: &Arc<[u8]>) {
-        let Some(node) = self.tree.find_mut(path.as_str()) else { return };
-        let before = node.stat.clone();
-        node.stat.data = data.clone();
-        node.stat.version = before.version.next();
-        node.stat.modified = self.revision;
-        self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
-    }
-
     fn delete(&mut self, path: &Path) -> Result<(), Reason> {
-        if self.tree.get(path).is_some_and(|node| !node.children.is_empty()) {
+        let (parent, name) = split(path);
+        let parent = self.tree.find_mut(parent).ok_or(Reason::Absent)?;
+        let node = parent.children.get(name).ok_or(Reason::Absent)?;
+        if !node.children.is_empty() {
             return Err(Reason::NotEmpty);
         }
-        let before = self.tree.uninstall(path);
+        let before = parent.children.remove(name).map(|node| node.stat);
+        self.tree.disown(before.as_ref().and_then(|stat| stat.owner), path);
         self.changes.push(Change { path: path.clone(), before, deleted: true });
         Ok(())
     }
 
+    /// A single search in the common case: nearly all writes of a run are puts.
     fn put(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) -> Result<(), Reason> {
-        let wanted = ephemeral.then_some(self.session);
-        match self.tree.get(path).map(|node| node.stat.owner) {
-            Some(owner) if owner == wanted => {
-                self.set(path, data);
-                Ok(())
+        let stat = self.fresh(data, ephemeral);
+        let (parent, name) = split(path);
+        let parent = self.tree.find_mut(parent).ok_or(Reason::NoParent)?;
+        match parent.children.get_mut(name) {
+            Some(node) if node.stat.owner == stat.owner => {
+                let before = change(&mut node.stat, data, self.revision);
+                self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
             }
             Some(_) => {
                 self.delete(path)?;
-                self.create(path, data, ephemeral)
+                self.create(path, data, ephemeral)?;
             }
-            None => self.create(path, data, ephemeral),
+            None => {
+                make(parent, name, stat)?;
+                self.made(path, ephemeral);
+            }
         }
+        Ok(())
     }
 
     fn ensure(&mut self, path: &Path, data: &Arc<[u8]>) -> Result<(), Reason> {
@@ -403,6 +414,31 @@ impl Edit<'_> {
         }
         found.iter().try_for_each(|path| self.delete(path))
     }
+}
+
+/// Whether a node is at the expected version, if one is given.
+fn at(stat: &Stat, expect: Option<Version>) -> Result<(), Reason> {
+    match expect {
+        Some(expected) if expected != stat.version => Err(Reason::Version { expected, found: stat.version }),
+        _ => Ok(()),
+    }
+}
+
+/// Creates a child that does not exist yet.
+fn make(parent: &mut Node, name: &str, stat: Stat) -> Result<(), Reason> {
+    if parent.stat.owner.is_some() {
+        return Err(Reason::NoParent);
+    }
+    parent.children.insert(name.into(), Node { stat, children: BTreeMap::new() });
+    Ok(())
+}
+
+/// Replaces a node's data; returns its state before.
+fn change(stat: &mut Stat, data: &Arc<[u8]>, revision: Revision) -> Stat {
+    let version = stat.version.next();
+    let changed =
+        Stat { data: data.clone(), version, created: stat.created, modified: revision, owner: stat.owner };
+    std::mem::replace(stat, changed)
 }
 
 fn children_first(path: &Path, node: &Node, limit: usize, found: &mut Vec<Path>) {

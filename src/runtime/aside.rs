@@ -111,8 +111,8 @@ mod tests {
     #[tokio::test]
     async fn its_panic_is_the_callers() {
         let aside = Aside::start("aside").unwrap();
-        let work = aside.run(async { panic!("as told") });
+        let work = aside.run(async { panic!("injected") });
         let panic = std::panic::AssertUnwindSafe(work).catch_unwind().await.unwrap_err();
-        assert_eq!(*panic.downcast::<&str>().unwrap(), "as told");
+        assert_eq!(*panic.downcast::<&str>().unwrap(), "injected");
     }
 }

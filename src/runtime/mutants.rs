@@ -4,9 +4,9 @@
 
 /// Panics where it is asked for, once for each time that the file is put there.
 #[cfg(feature = "mutants")]
-pub fn panic_if_told(place: &str) {
+pub fn panic_if_injected(place: &str) {
     if file(place).is_some_and(|path| std::fs::remove_file(path).is_ok()) {
-        panic!("told to panic: {place}");
+        panic!("injected panic: {place}");
     }
 }
 
@@ -38,7 +38,7 @@ fn file(name: &str) -> Option<std::path::PathBuf> {
 
 /// Panics where it is asked for: never.
 #[cfg(not(feature = "mutants"))]
-pub const fn panic_if_told(_place: &str) {}
+pub const fn panic_if_injected(_place: &str) {}
 
 /// Whether the fault is there: never.
 #[cfg(not(feature = "mutants"))]

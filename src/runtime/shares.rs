@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Names seen before those that nobody uses any more are forgotten.
+/// Names seen before those that are no longer used are forgotten.
 const SWEEP_ABOVE: usize = 64;
 
 /// The shares by name.

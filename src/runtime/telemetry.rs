@@ -26,11 +26,13 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use self::process::Process;
 
+mod described;
 mod form;
 mod jobs;
 #[cfg(test)]
 mod page;
 mod process;
+pub use described::Described;
 pub use form::as_text_format;
 pub use jobs::JobSeries;
 pub(crate) use process::resident_bytes;
@@ -192,19 +194,6 @@ impl MetricConstructor<Histogram> for RequestSeconds {
     fn new_metric(&self) -> Histogram {
         Histogram::new([0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0])
     }
-}
-
-/// What a metric is: for the guide, and for tests that hold what is served against it.
-#[derive(Debug, Clone)]
-pub struct Described {
-    /// As it is registered: a counter's series have `_total` behind it, a histogram's `_bucket`, `_sum` and `_count`.
-    pub name: String,
-    /// counter, gauge, histogram or info.
-    pub kind: MetricType,
-    /// Its labels.
-    pub labels: &'static [&'static str],
-    /// What it says.
-    pub help: &'static str,
 }
 
 /// With our own prefix, unless OpenTelemetry's conventions have a name for it.

@@ -244,7 +244,7 @@ pub struct Trigger {
 pub enum CancelReason {
     /// An operator asked for it.
     Operator,
-    /// Nothing of it is believed any more.
+    /// Nothing of it is believed from now on.
     Fenced,
     /// It took too long.
     TimedOut,

@@ -7,7 +7,7 @@ use rosterd_domain::id::JobName;
 
 /// Most patterns of a grant.
 pub(crate) const MOST: usize = 256;
-/// So much of a pattern that is none is shown.
+/// So much of an invalid pattern is shown.
 pub(crate) const SHOWN: usize = 128;
 
 /// The jobs of a grant; without patterns, all.

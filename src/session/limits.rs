@@ -24,7 +24,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limit that `load` is above, and by which a remedy is said.
+    /// The limit that `load` is above, which its remedy names.
     pub fn broken_by(&self, load: Load) -> Option<Broken> {
         let of = |limit, most: u32, would| (would > u64::from(most)).then_some(Broken { limit, most, would });
         of("max_jobs", self.jobs, load.jobs)

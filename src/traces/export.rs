@@ -82,7 +82,7 @@ fn dropped(metrics: &Metrics, reason: &'static str, count: usize) {
     metrics.spans_dropped.get_or_create(&[("reason", reason)]).inc_by(count as u64);
 }
 
-/// Every series is there from the start, also where nothing is traced: what appears with its first event has no rate at it.
+/// Every series is there from the start, also without any traces: a series that appears with its first event has no rate at it.
 pub fn prepare(metrics: &Metrics) {
     for reason in ["queue_full", "not_taken", "rejected", "stopped"] {
         dropped(metrics, reason, 0);
@@ -150,7 +150,7 @@ impl Exporter {
         dropped(&self.metrics, "stopped", batch.len());
     }
 
-    /// Waits for spans, and a moment for more of them; false: nobody puts any more.
+    /// Waits for spans, and a moment for more of them; false: nobody puts spans in now.
     async fn gather(&mut self, batch: &mut Vec<Span>) -> bool {
         if batch.is_empty() && self.spans.recv_many(batch, BATCH).await == 0 {
             return false;

@@ -20,7 +20,7 @@ use rosterd_session::trace::{FireTrace, SpanId, TraceId};
 use super::export::Queue;
 use super::{Span, Value};
 
-/// Runs in flight that are remembered; with one more the oldest is not any more.
+/// Runs in flight that are remembered; one more makes it forget the oldest.
 const MOST_RUNS: usize = 65_536;
 /// The calendar is off by so much from what was refined of it: it was set.
 const SET: Duration = Duration::from_millis(2);

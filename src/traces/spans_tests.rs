@@ -170,7 +170,7 @@ fn a_failover_goes_on_in_the_trace_of_its_fire() {
     assert_eq!(
         [fires[0].from, fires[1].from],
         [nanos_at(0), nanos_at(1_000)],
-        "it waited for no scheduled time"
+        "it did not wait for a scheduled time"
     );
     assert_eq!(one(&told, "run words").failure.as_deref(), Some("crashed"));
 }
@@ -226,6 +226,6 @@ fn times_follow_a_calendar_that_is_set_and_are_finer_than_it() {
     assert_eq!(read(&mut clock, 1_000, 0), 1_000_000_000);
     assert_eq!(read(&mut clock, 1_000, 700), 1_000_700_000);
     assert_eq!(read(&mut clock, 1_001, 1_400), 1_001_400_000);
-    assert_eq!(read(&mut clock, 9_000, 2_000), 9_000_000_000, "it was set");
+    assert_eq!(read(&mut clock, 9_000, 2_000), 9_000_000_000, "the clock was set");
     assert_eq!(read(&mut clock, 9_000, 2_300), 9_000_300_000);
 }

@@ -1,5 +1,5 @@
 //! Jobs of Elastic-Job's own, as they were found in an ensemble, become jobs of ours. Nothing is left out in silence:
-//! what is kept without effect, and what stays behind, is said of each.
+//! for each job it reports what is kept without effect, and what stays behind.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The form of the file: JSON with a name, a version and a digest. What stands where is said in the guide, on the
+//! The form of the file: JSON with a name, a version and a digest. The guide describes the fields, on the
 //! page about moving. A change that an older reader would misunderstand needs a new [`VERSION`].
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod elastic_job;
+mod file;
 mod form;
 mod put;
 mod read;
@@ -24,7 +25,7 @@ use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
 use rosterd_domain::view;
 
-pub use put::{Existing, Options, PutError, Report, put};
+pub use put::{Existing, ImportReport, Options, PutError, put};
 pub use take::{TakeError, Taken, take};
 
 /// What a file holds: the jobs of one namespace.
@@ -77,16 +78,6 @@ impl Export {
         for record in self.jobs.iter_mut().flat_map(|job| job.records.values_mut()) {
             record.token = record.token.max(given);
         }
-    }
-
-    /// The file.
-    pub fn to_json(&self) -> String {
-        form::write(self)
-    }
-
-    /// Reads a file; either all of it is right, or every defect is told, with its place.
-    pub fn from_json(text: &[u8]) -> Result<Self, Vec<String>> {
-        read::read(text)
     }
 
     /// The runs that were in flight: job, item and who ran it.

@@ -1,5 +1,5 @@
 //! Jobs into a store: looked at whole before anything is written, then one after the other, each put together out of
-//! sight and revealed last, in one transaction. A job whose import did not end is no job; the next import takes what
+//! sight and revealed last, in one transaction. A job whose import did not end does not count as a job; the next import takes what
 //! is left of it away.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub struct Options {
 
 /// What was done, or would be.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ImportReport {
     /// Jobs that were made.
     pub made: Vec<JobName>,
     /// Those of them that took another's place.
@@ -94,7 +94,11 @@ pub enum PutError {
 }
 
 /// Puts jobs into a store that nobody serves.
-pub async fn put(registry: &dyn Registry, export: Export, mut options: Options) -> Result<Report, PutError> {
+pub async fn put(
+    registry: &dyn Registry,
+    export: Export,
+    mut options: Options,
+) -> Result<ImportReport, PutError> {
     let served = registry.coordinators().await?;
     if !served.is_empty() {
         let names: Vec<String> = served.keys().map(ToString::to_string).collect();
@@ -122,7 +126,7 @@ pub async fn put(registry: &dyn Registry, export: Export, mut options: Options) 
 }
 
 /// One job as it will be, and what is in its place.
-struct Plan {
+struct ImportPlan {
     job: Job,
     before: Before,
 }
@@ -139,8 +143,8 @@ async fn plan(
     registry: &dyn Registry,
     jobs: Vec<Job>,
     options: &Options,
-) -> Result<(Vec<Plan>, Report), PutError> {
-    let (mut plans, mut report, mut refused) = (Vec::new(), Report::default(), Vec::new());
+) -> Result<(Vec<ImportPlan>, ImportReport), PutError> {
+    let (mut plans, mut report, mut refused) = (Vec::new(), ImportReport::default(), Vec::new());
     for mut job in jobs {
         let name = job.name.clone();
         let before = match registry.job(&name).await? {
@@ -177,7 +181,7 @@ async fn plan(
             }
         }
         report.made.push(name);
-        plans.push(Plan { job, before });
+        plans.push(ImportPlan { job, before });
     }
     if refused.is_empty() { Ok((plans, report)) } else { Err(PutError::Refused(refused)) }
 }
@@ -243,10 +247,10 @@ async fn raise(registry: &dyn Registry, tokens: Token) -> Result<Token, PutError
 
 async fn one(
     registry: &dyn Registry,
-    plan: Plan,
+    plan: ImportPlan,
     ids: &mut (dyn FnMut() -> String + Send),
 ) -> Result<(), String> {
-    let Plan { job, before } = plan;
+    let ImportPlan { job, before } = plan;
     remove(registry, &job.name, before).await?;
     let (name, incarnation): (Arc<str>, Arc<str>) = (ids().into(), ids().into());
     commit(registry, prepare_txn(&job, &name)?).await?;

@@ -1,4 +1,4 @@
-//! Reads the file, as if somebody had written it who means ill: every defect is told at once, with its place, and
+//! Reads the file as if an attacker had written it: returns every defect at once, with its place, and
 //! nothing is taken unless all of it is right.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ pub(super) fn read(text: &[u8]) -> Result<Export, Vec<String>> {
 pub(super) fn one(value: &Value) -> Result<Job, Vec<String>> {
     let mut defects = Vec::new();
     let name = value.get("name").and_then(Value::as_str).unwrap_or("?");
-    let mut place = Place { at: format!("job {name:?}"), defects: &mut defects };
+    let mut place = ExportPosition { at: format!("job {name:?}"), defects: &mut defects };
     let found = job(&mut place, value);
     if let Some(job) = &found {
         check(&mut place, job, None);
@@ -54,7 +54,7 @@ pub(super) fn one(value: &Value) -> Result<Job, Vec<String>> {
     if defects.is_empty() { found.ok_or_else(Vec::new) } else { Err(defects) }
 }
 
-/// What is no export of ours at all is told alone; all else together.
+/// A file that is not an export of ours is the only defect then; all other defects are reported together.
 fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec<String>> {
     let format = file.get("format").and_then(Value::as_str);
     if format != Some(FORMAT) {
@@ -78,7 +78,7 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
         let remedy = "take an undamaged copy; if it was changed on purpose, remove the field `digest`";
         defects.push(format!("digest: the file is not what was written; {remedy}"));
     }
-    let mut at = Place { at: String::new(), defects };
+    let mut at = ExportPosition { at: String::new(), defects };
     at.only(file, &FILE);
     let namespace = at.take(file, "namespace");
     let exported_at = at.take(file, "exported_at");
@@ -92,7 +92,7 @@ fn header(file: &Value, defects: &mut Vec<String>) -> Result<Option<Export>, Vec
     Ok(Some(Export { namespace, exported_at, tokens, jobs }))
 }
 
-fn jobs(at: &mut Place<'_>, file: &Value, tokens: Option<Token>) -> Option<Vec<Job>> {
+fn jobs(at: &mut ExportPosition<'_>, file: &Value, tokens: Option<Token>) -> Option<Vec<Job>> {
     let Some(Value::Array(values)) = file.get("jobs") else {
         at.tell("jobs", "it must be a list", "take the file as it was written");
         return None;
@@ -100,7 +100,7 @@ fn jobs(at: &mut Place<'_>, file: &Value, tokens: Option<Token>) -> Option<Vec<J
     let (mut jobs, mut names) = (Vec::new(), BTreeSet::new());
     for (number, value) in values.iter().enumerate() {
         let name = value.get("name").and_then(Value::as_str).unwrap_or("?");
-        let mut place = Place { at: format!("jobs[{number}] {name:?}"), defects: at.defects };
+        let mut place = ExportPosition { at: format!("jobs[{number}] {name:?}"), defects: at.defects };
         if !names.insert(name) {
             place.tell("name", "the file has another job of this name", "remove one of the two");
         }
@@ -112,7 +112,7 @@ fn jobs(at: &mut Place<'_>, file: &Value, tokens: Option<Token>) -> Option<Vec<J
     Some(jobs)
 }
 
-fn job(at: &mut Place<'_>, value: &Value) -> Option<Job> {
+fn job(at: &mut ExportPosition<'_>, value: &Value) -> Option<Job> {
     at.only(value, &JOB);
     let name: Option<JobName> = at.take(value, "name");
     let handler = at.take(value, "handler");
@@ -141,7 +141,7 @@ fn job(at: &mut Place<'_>, value: &Value) -> Option<Job> {
 }
 
 /// What each part says by itself may still not fit together.
-fn check(at: &mut Place<'_>, job: &Job, tokens: Option<Token>) {
+fn check(at: &mut ExportPosition<'_>, job: &Job, tokens: Option<Token>) {
     match job.spec() {
         Ok(spec) if spec.config().job_name != job.name => {
             at.tell("config", format!("its jobName is {}", spec.config().job_name), "make both the same");
@@ -157,7 +157,7 @@ fn check(at: &mut Place<'_>, job: &Job, tokens: Option<Token>) {
     }
 }
 
-fn rights(at: &mut Place<'_>, value: &Value) -> Option<Sharding> {
+fn rights(at: &mut ExportPosition<'_>, value: &Value) -> Option<Sharding> {
     const NAME: &str = "rights";
     let Some(Value::Object(fields)) = value.get(NAME) else {
         at.tell(NAME, "it must be a mapping of fields", "take the file as it was written");
@@ -176,14 +176,14 @@ fn rights(at: &mut Place<'_>, value: &Value) -> Option<Sharding> {
     }
 }
 
-fn servers(at: &mut Place<'_>, value: &Value) -> Option<BTreeMap<ServerAddress, bool>> {
+fn servers(at: &mut ExportPosition<'_>, value: &Value) -> Option<BTreeMap<ServerAddress, bool>> {
     at.mapping(value, "servers", |name, value| {
         let address = ServerAddress::new(name).map_err(|error| error.to_string())?;
         Ok((address, value.as_bool().ok_or("it must be true (enabled) or false")?))
     })
 }
 
-fn announced(at: &mut Place<'_>, value: &Value) -> Option<BTreeMap<Stage, Announced>> {
+fn announced(at: &mut ExportPosition<'_>, value: &Value) -> Option<BTreeMap<Stage, Announced>> {
     at.mapping(value, "announced", |name, value| {
         let stage = [Stage::Started, Stage::Completed].into_iter().find(|stage| stage_name(*stage) == name);
         Ok((stage.ok_or("it must be started or completed")?, decode(value)?))
@@ -209,12 +209,12 @@ fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 }
 
 /// Where in the file one is, and what was found wrong so far.
-struct Place<'a> {
+struct ExportPosition<'a> {
     at: String,
     defects: &'a mut Vec<String>,
 }
 
-impl Place<'_> {
+impl ExportPosition<'_> {
     fn tell(&mut self, field: &str, problem: impl Display, remedy: &str) {
         let parts = [self.at.as_str(), field].into_iter().filter(|part| !part.is_empty());
         let place = parts.collect::<Vec<_>>().join(" ");

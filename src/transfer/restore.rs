@@ -1,6 +1,6 @@
 //! One job of a backup into a store that may be served. A job that does not exist is put together out of sight. One that
 //! does goes back in place: its records first, each guarded by its version, then all else together with a new incarnation,
-//! so that every coordinator reads it anew. It never disappears, and so its workers stay. Whatever is cut off leaves jobs
+//! so that every coordinator reads it again. It never disappears, and so its workers stay. Whatever is cut off leaves jobs
 //! that are whole, and the same call completes it.
 
 use std::collections::BTreeSet;
@@ -282,7 +282,7 @@ impl Work<'_> {
         units
     }
 
-    /// What makes it the job of the backup: nobody owns anything in it, and the leader gives its items out anew.
+    /// What makes it the job of the backup: nobody owns anything in it, and the leader assigns its items again.
     fn finish(&self, txn: &mut Txn, there: &Snapshot, renewed: Arc<str>) -> Attempt<()> {
         let (job, name) = (&self.job, || self.job.name.clone());
         let known = Sharding::decode(&there.nodes.assignment).unwrap_or_default();
@@ -314,7 +314,7 @@ impl Work<'_> {
             .map_err(|why| Stop::Over(RestoreError::Refused(self.job.name.clone(), why)))
     }
 
-    /// The job where there is none, or where an import or a restore did not end.
+    /// Creates the job if it is missing, or if an import or a restore of it did not end.
     async fn make(&mut self, remains: bool, name: Arc<str>, incarnation: Arc<str>) -> Attempt<()> {
         let job = self.job.name.clone();
         if remains {

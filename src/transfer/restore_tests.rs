@@ -228,7 +228,10 @@ async fn a_job_that_stands_goes_back_whole_wherever_the_restore_was_cut_off() {
         let given = registry.numbering().await.unwrap().ceiling().0.max(80);
         let first = run(&Cut { inner: registry.clone(), left: AtomicUsize::new(cut) }, &file, true).await;
         let there = registry.snapshot(&name()).await.unwrap().unwrap();
-        assert!(there.nodes.incarnation.is_some() && there.nodes.config.is_some(), "it never disappears");
+        assert!(
+            there.nodes.incarnation.is_some() && there.nodes.config.is_some(),
+            "the job never disappears"
+        );
         for (item, (_, record)) in &there.records {
             assert!(record.token.0 >= 80 + 10 * u64::from(item.0 % 2 == 0), "item {item}: {}", record.token);
         }
@@ -276,7 +279,7 @@ async fn a_job_that_stands_is_refused_unless_it_is_said() {
     assert_eq!(registry.dump(&name()).await.unwrap(), before);
 }
 
-/// Also one that was in flight when the backup was taken is none of the store's any more.
+/// Also one that was in flight when the backup was taken is no longer one of the store's.
 #[tokio::test]
 async fn runs_in_flight_in_the_backup_count_as_crashed_and_wait_for_a_taker() {
     let (store, _) = later().await;
@@ -302,5 +305,5 @@ async fn a_file_that_was_cut_or_changed_anywhere_is_refused() {
         changed[at] ^= 1;
         assert!(check(&changed[..]).is_err(), "changed at {at}");
     }
-    assert!(check(&[&file[..], b"{}\n"].concat()[..]).is_err(), "more behind the end");
+    assert!(check(&[&file[..], b"{}\n"].concat()[..]).is_err(), "trailing data");
 }

@@ -72,7 +72,7 @@ pub async fn take(
     Ok(Taken { export, left })
 }
 
-/// Why a job without an incarnation is none.
+/// Why a job without an incarnation does not count.
 pub(super) fn why_none(nodes: &JobNodes) -> &'static str {
     match (&nodes.config, &nodes.policy) {
         (None, _) => "it is being removed",

@@ -286,7 +286,7 @@ fn frame(frame: Out) -> v1::SessionResponse {
     v1::SessionResponse { frame: Some(frame) }
 }
 
-/// A frame for the worker; `Close` is none: it ends the stream.
+/// A frame for the worker; `Close` has no frame: it ends the stream.
 pub fn to_worker(to: ToWorker) -> Result<v1::SessionResponse, Option<Refusal>> {
     Ok(frame(match to {
         ToWorker::Welcome(welcome) => Out::Welcome(v1::Welcome {

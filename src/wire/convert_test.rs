@@ -81,7 +81,7 @@ fn long_texts_of_a_report_are_cut() {
     };
     let Some(FromWorker::RunCompleted(taken)) = taken(In::RunCompleted(report)).unwrap() else { panic!() };
     assert_eq!((taken.error.len(), taken.output.len()), (MAX_ERROR, MAX_OUTPUT));
-    assert!(taken.output.ends_with("end"), "of an output the tail is what matters");
+    assert!(taken.output.ends_with("end"), "the end of an output is kept");
     assert_eq!((taken.offset, taken.attempt), (None, 1));
 }
 

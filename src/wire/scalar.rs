@@ -15,7 +15,7 @@ pub fn timestamp(time: Time) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds, nanos: i32::try_from(millis * 1_000_000).unwrap_or(0) }
 }
 
-/// A time from the wire; one that is none, or out of range, is as if it had not been set.
+/// A time from the wire; an invalid one, or one out of range, is as if it had not been set.
 pub fn to_time(stamp: prost_types::Timestamp) -> Option<Time> {
     if !SECONDS.contains(&stamp.seconds) {
         return None;

@@ -1,4 +1,4 @@
-//! Texts of others, made fit for a terminal and a log: what moves a cursor, colours, hides or turns text around is
+//! Texts of others, made fit for a terminal and a log: what moves a cursor, colors, hides or turns text around is
 //! replaced where it comes in, so that nobody behind has to think of it.
 
 /// What stands for a character that was replaced.
@@ -17,7 +17,7 @@ pub fn line(text: &str, max: usize) -> String {
     out
 }
 
-/// A text of several lines, line breaks and tabs kept; the sequences by which programs colour their output are left out.
+/// A text of several lines, line breaks and tabs kept; the sequences by which programs color their output are left out.
 pub fn lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -38,7 +38,7 @@ pub fn lines(text: &str) -> String {
     out
 }
 
-/// How many bytes of a sequence follow its escape; `None`: it is none that is known, or it has no end.
+/// How many bytes of a sequence follow its escape; `None`: it is unknown, or it has no end.
 fn sequence(after: &str) -> Option<usize> {
     let bytes = after.as_bytes();
     match bytes.first()? {
@@ -76,11 +76,11 @@ mod tests {
         assert_eq!(line("a\n2026 ERROR forged\u{1b}]0;title\u{7}", 99), "a�2026 ERROR forged�]0;title�");
         assert_eq!(line("pay\u{202e}txt.exe\u{85}\u{2028}", 99), "pay�txt.exe��");
         assert_eq!(line("清算 é 👍", 99), "清算 é 👍");
-        assert_eq!(line("ab\u{7}", 4), "ab", "what stands for it fits, or is left out");
+        assert_eq!(line("ab\u{7}", 4), "ab", "the replacement is omitted if it does not fit");
     }
 
     #[test]
-    fn lines_keep_their_breaks_and_lose_their_colours() {
+    fn lines_keep_their_breaks_and_lose_their_colors() {
         assert_eq!(lines("a\tb\r\n\u{1b}[1;31mred\u{1b}[0m\rover"), "a\tb\nred\nover");
         assert_eq!(lines("\u{1b}]0;title\u{7}x\u{1b}]8;;http://a\u{1b}\\y"), "xy");
         assert_eq!(lines("\u{1b}[2Jx\u{1b}c\u{9b}2J\u{8}"), "x�c�2J�");

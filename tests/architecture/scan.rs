@@ -1,6 +1,6 @@
-//! The text of a source file as the rules see it: without its comments and texts, and the paths that it says.
+//! The text of a source file as the rules see it: without its comments and strings, and the paths in it.
 
-/// Blanks comments and texts, and hands out the texts.
+/// Blanks comments and strings, and returns the strings.
 pub(crate) fn scan(text: &str) -> (String, Vec<(usize, String)>) {
     let (mut code, mut texts, mut rest, mut line) = (String::new(), Vec::new(), text, 1);
     while let Some(first) = rest.chars().next() {
@@ -22,7 +22,7 @@ pub(crate) fn scan(text: &str) -> (String, Vec<(usize, String)>) {
     (code, texts)
 }
 
-/// The length of what begins here; with its content if it is a comment or a text.
+/// The length of the token that begins here; with its content if it is a comment or a string.
 fn piece(rest: &str, before: Option<char>) -> (usize, Option<&str>) {
     let until = |start: usize, end: &str| {
         let content = &rest[start..];
@@ -63,7 +63,7 @@ fn quoted(rest: &str) -> (usize, Option<&str>) {
     (rest.len(), Some(&rest[1..]))
 }
 
-/// All paths said in `code` that begin with `root::`, groups spelled out.
+/// All paths in `code` that begin with `root::`, groups spelled out.
 pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
     let start = format!("{root}::");
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Reads one tree of a `use`; how much of the text it took.
+/// Reads one tree of a `use`. Returns how much of the text it took.
 fn tree(text: &str, above: &str, found: &mut Vec<String>) -> usize {
     let name = text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
     let path = if above.is_empty() { text[..name].to_owned() } else { format!("{above}::{}", &text[..name]) };

@@ -1,4 +1,4 @@
-//! A coordinator's people's side that answers from a script and remembers what it was asked.
+//! A coordinator's admin service that answers from a script and records its requests.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::binary::{Ran, command};
 
-/// The script, and what was asked.
+/// The script, and the requests.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     asked: Arc<Mutex<Vec<String>>>,
@@ -34,12 +34,12 @@ impl Served {
         Self::start_for(None)
     }
 
-    /// A server that asks nobody for a credential.
+    /// A server that requires no credential.
     pub(crate) fn start_open() -> Self {
         Self::start_for(Some("Bearer s3cret"))
     }
 
-    /// `anybody`: what whoever asks is taken to have shown.
+    /// `anybody`: the credential that every client is assumed to have sent.
     fn start_for(anybody: Option<&'static str>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -69,7 +69,7 @@ impl Served {
         command.output().unwrap().into()
     }
 
-    /// What the last request said.
+    /// The last request.
     pub(crate) fn asked(&self) -> String {
         self.script.asked.lock().unwrap().last().cloned().unwrap_or_default()
     }
@@ -104,7 +104,7 @@ fn changed(job: &str, line: &str) -> Vec<v1::JobChange> {
     vec![v1::JobChange { job: job.into(), lines: vec![line.into()], effect, ..Default::default() }]
 }
 
-/// A change of several jobs, of which one stays as it was.
+/// A change of several jobs, of which one is not changed.
 fn refused_by_one(machine: &str) -> Vec<v1::JobChange> {
     let mut changes = changed("words", &format!("machine {machine} removed"));
     changes.push(v1::JobChange {
@@ -117,7 +117,7 @@ fn refused_by_one(machine: &str) -> Vec<v1::JobChange> {
     changes
 }
 
-/// What applying `words` would do, or did.
+/// The effect of applying `words`, or its preview.
 fn applied(dry_run: bool) -> Vec<v1::JobChange> {
     let cron = v1::FieldChange {
         field: "cron".into(),
@@ -344,7 +344,7 @@ script! {
         sentences: vec![
             said("owner", &format!("10.0.0.7@-@w-1 owns item {} of {}; its worker is attached to coordinator c-1.", q.item, q.job), Some("10.0.0.7@-@w-1")),
             said("candidates", "10.0.0.8@-@w-2 gets no items: its worker is leaving.", None),
-            said("candidates", "10.0.0.9@-@w-3 gets no items: it is not there any more.", None),
+            said("candidates", "10.0.0.9@-@w-3 gets no items: it no longer exists.", None),
         ]
     };
     list_ownership(ListOwnershipRequest q) -> ListOwnershipResponse {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::{Command, Output};
 
-/// What a run of the binary left.
+/// The result of a run of the binary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -19,14 +19,14 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Its output, where it went well.
+    /// Its output; it must succeed.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         self.out
     }
 
-    /// Its output as JSON, where it went well.
+    /// Its output as JSON; it must succeed.
     #[track_caller]
     pub(crate) fn json(self) -> serde_json::Value {
         let out = self.ok();
@@ -35,7 +35,7 @@ impl Ran {
     }
 }
 
-/// The binary, without what the environment of the tests says about rosterd.
+/// The binary, without rosterd's variables from the environment of the tests.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rosterd"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROSTERD_")) {

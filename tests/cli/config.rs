@@ -76,7 +76,7 @@ fn the_printed_configuration_is_the_documented_one_and_can_be_read_again() {
     assert_eq!(with_file(&printed, &[], &["--check"]).ok(), "the configuration is in order\n");
 }
 
-/// Who does not know the fields yet is sent here.
+/// Users who do not know the fields are sent here.
 #[test]
 fn the_fields_are_printed_before_anything_is_set() {
     let bare = rosterd(["serve", "--print-config"]).ok();
@@ -84,10 +84,10 @@ fn the_fields_are_printed_before_anything_is_set() {
     assert_eq!(bare, with.replace("data_dir = \"d\"  # command line", "# data_dir = \"\""));
     let on_zookeeper = rosterd(["serve", "--registry", "zookeeper", "--print-config"]).ok();
     assert!(on_zookeeper.contains("\n# zk = \"\"\n"), "{on_zookeeper}");
-    // What is there and wrong is refused all the same.
+    // Invalid settings are still refused.
     let refused = rosterd(["serve", "--set", "lease=x", "--print-config"]);
     assert!(refused.err.contains("has 1 defect\n  lease = \"x\""), "{}", refused.err);
-    // And nothing is served that way.
+    // And it does not serve.
     let served = rosterd(["serve", "--check"]);
     assert!(served.err.contains("data_dir: it is not set"), "{}", served.err);
 }
@@ -140,7 +140,7 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
 #[test]
 fn a_data_directory_that_others_may_read_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    // An address that is taken: if the directory were not refused, this would be, and nothing be served.
+    // An address that is taken: if the directory were not refused, the address would be, and it would not serve.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for registry in [&["--registry", "embedded"][..], &["--zk", "127.0.0.1:1", "--registry", "zookeeper"]] {

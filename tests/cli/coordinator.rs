@@ -1,4 +1,4 @@
-//! A coordinator's workers' side for one worker: it does what the test tells it, and tells what it hears.
+//! A coordinator's worker service for one worker: the test controls it and reads the frames that it receives.
 
 use std::pin::Pin;
 use std::sync::mpsc as heard;
@@ -58,7 +58,7 @@ impl Coordinator {
         Self { url, heard, frames, acknowledges, _runtime: runtime }
     }
 
-    /// The next frame that is of interest.
+    /// The next relevant frame.
     #[track_caller]
     pub(crate) fn hears<T>(&self, wanted: impl Fn(From) -> Option<T>) -> T {
         loop {
@@ -94,7 +94,7 @@ pub(crate) fn run(item: u32, token: u64) -> v1::RunRef {
     v1::RunRef { job: "words".into(), item, token }
 }
 
-/// What the job's runs are told.
+/// The properties for the job's runs.
 pub(crate) fn props() -> To {
     assignment(&[("size", "7"), ("url", "a=b \"c\"")])
 }

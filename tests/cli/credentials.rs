@@ -1,4 +1,4 @@
-//! `rosterd credentials`: the file as people change it, and where its secrets do not show.
+//! `rosterd credentials`: changes of the file by people, and that its secrets do not leak.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -19,11 +19,11 @@ impl Drop for Ended {
     }
 }
 
-/// A line without what differs from one demonstration to the next: numbers, names of workers, and who was greeted.
+/// A line without the parts that vary: numbers, names of workers, and who was greeted.
 fn shape(line: &str) -> String {
     let line = line.split("greeted ").next().unwrap_or_default();
     let names = ["ann", "ben", "cleo"];
-    // Names are of different lengths, and in a column.
+    // Names have different lengths, in a column.
     let words = line.split_whitespace().map(|word| if names.contains(&word) { "NAME" } else { word });
     let text = words.collect::<Vec<_>>().join(" ");
     let mut shape = String::new();
@@ -64,7 +64,7 @@ fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
             if found {
                 let told = sample.iter().find(|told| told.starts_with(beginning));
                 let told = told.unwrap_or_else(|| panic!("README has no line {beginning:?}"));
-                // Who is assigned what depends on who has come.
+                // The assignment depends on which workers have attached.
                 let same = beginning.starts_with("assignment") || shape(told) == shape(&line);
                 assert!(same, "README says {told:?}, it is {line:?}");
             }
@@ -74,11 +74,11 @@ fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
             }
         }
     }
-    // Who kills a worker sees it come back.
+    // A killed worker comes back.
     let process = seen.iter().find_map(|line| line.strip_prefix("worker      ben is process ")).unwrap();
     let process = rustix::process::Pid::from_raw(process.parse().unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
-    // In whatever order: the hint comes by the clock.
+    // In any order: the hint is timed.
     let mut awaited = vec!["worker      ben has ended", "Now break something", "worker      ben is process"];
     while !awaited.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -86,7 +86,7 @@ fn the_demonstration_tells_what_happens_and_logs_nothing_else() {
         awaited.retain(|beginning| !line.starts_with(beginning));
         seen.push(line);
     }
-    // This program's path is as long as it is.
+    // The length of this program's path varies.
     seen.retain(|line| !line.contains(env!("CARGO_BIN_EXE_rosterd")));
     assert!(seen.iter().all(|line| line.chars().count() <= 80), "{seen:#?}");
     dev.0.kill().unwrap();

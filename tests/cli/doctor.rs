@@ -29,7 +29,7 @@ fn what_is_wrong_is_said_with_what_to_do_and_where_to_read_on() {
     assert!(
         found.as_array().unwrap().iter().any(|found| found["area"] == "disk" && found["remedy"].is_null())
     );
-    // A configuration that cannot be read is one thing more that is wrong, and no end.
+    // An unreadable configuration is one more defect, and does not end the command.
     let wrong = rosterd(["doctor", "--data-dir", path, "--set", "lease=soon", "--server", "127.0.0.1:1"]);
     assert!(wrong.out.contains("lease") && wrong.out.contains("serve --check"), "{}", wrong.out);
 }

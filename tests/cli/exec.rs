@@ -1,4 +1,4 @@
-//! Programs as workers, against a coordinator that does as it is told.
+//! Programs as workers, against a scripted coordinator.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
@@ -10,12 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::{Ran, command};
 use crate::coordinator::{Coordinator, assignment, props, run, trigger};
-use crate::guard::{alive, escapes, family, pids, until};
+use crate::guard::{alive, escapes, family, pids, stopped, until};
 use crate::pulse::Pulse;
 
 const LEASE: Duration = Duration::from_secs(20);
 
-/// Kills what a failed test leaves.
+/// Kills the leftovers of a failed test.
 struct Worker(Option<Child>);
 
 impl Worker {
@@ -70,7 +70,7 @@ fn a_program_is_told_its_run_and_its_exit_code_is_the_outcome() {
     let completed = coordinator.completed();
     assert_eq!(outcome(&completed), v1::RunOutcome::Failed);
     assert!(completed.error.starts_with("exit status 3\n"), "{}", completed.error);
-    // Both of its outputs; which of two pipes is read first is nobody's promise.
+    // Both of its outputs; the order in which the two pipes are read is not defined.
     for said in ["ROSTERD_ATTEMPT=1\n", "ROSTERD_TOKEN=18\n", "sorry"] {
         let (error, output) = (&completed.error, &completed.output);
         assert!(error.contains(said) && output.contains(said), "{said:?}: {completed:?}");
@@ -124,7 +124,7 @@ fn output_is_capped_in_the_report_and_whole_on_stdout() {
     let worker = Worker::start(&coordinator, &[], "yes 0123456789 | head -n 50000; echo end");
     coordinator.registered();
     coordinator.tells(trigger(0, 1));
-    // Read while it runs: what nobody takes makes the program wait.
+    // Read while it runs: a full pipe makes the program wait.
     let completed = {
         let mut worker = worker;
         let mut out = worker.0.as_mut().unwrap().stdout.take().unwrap();
@@ -188,7 +188,7 @@ fn a_cancelled_program_is_asked_and_then_killed() {
         let completed = coordinator.completed();
         assert_eq!(outcome(&completed), v1::RunOutcome::Cancelled, "{completed:?}");
         assert!(completed.output.contains("bye"), "{completed:?}");
-        // The deaf one lives as long as it may, and no longer.
+        // The one that ignores signals lives as long as it may, and no longer.
         assert!(item == 0 || asked.elapsed() >= Duration::from_millis(300));
         until("the group is gone", || !family.iter().any(|pid| alive(pid)));
     }
@@ -202,7 +202,7 @@ fn nothing_outlives_the_lease() {
     let pulse = Pulse::beside(dir.path());
     let file = dir.path().join("pids");
     let script = format!("trap '' TERM; {}; while :; do sleep 0.01; done", family(&file));
-    // Neither patience nor silence is what ends it.
+    // Neither the grace period nor the guard's silence ends it.
     let _worker = Worker::start(&coordinator, &["--grace", "1h", "--guard-silence", "1h"], &script);
     coordinator.registered();
     coordinator.tells(trigger(0, 7));
@@ -234,7 +234,7 @@ fn a_program_dies_with_exec_even_when_that_is_killed_or_stopped() {
     }
 }
 
-/// A guard that is killed takes the program with it; what that has started is killed by `exec`.
+/// If the guard is killed, the program dies with it; `exec` kills the processes that the program has started.
 #[test]
 fn what_a_program_has_started_dies_with_a_killed_guard() {
     let coordinator = Coordinator::start(LEASE);
@@ -252,7 +252,7 @@ fn what_a_program_has_started_dies_with_a_killed_guard() {
     assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
 }
 
-/// Whether a process may have groups below its own here. Where it may not, the test says that it was not run.
+/// Whether a process may create child cgroups here. If not, the test reports that it was skipped.
 fn has_groups() -> bool {
     use std::io::Write as _;
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
@@ -274,7 +274,7 @@ fn has_groups() -> bool {
     may
 }
 
-/// A script that leaves session, parent and environment, and writes its number into a file.
+/// A script that leaves session, parent and environment, and writes its pid into a file.
 fn hides(file: &std::path::Path) -> String {
     format!("env -i setsid sh -c 'echo $$ >> {}; exec sleep 1000' &", file.display())
 }
@@ -312,8 +312,9 @@ fn what_a_killed_worker_and_its_killed_guard_leave_ends_when_the_next_worker_sta
     coordinator.tells(trigger(0, 7));
     let family = pids(&file, 3);
     let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
-    // The guard cannot kill while it stands still.
+    // The guard cannot kill while it is stopped.
     kill_process(guard, Signal::STOP).unwrap();
+    until("the guard stands still", || stopped(&guard.as_raw_nonzero().to_string()));
     drop(worker);
     kill_process(guard, Signal::KILL).unwrap();
     assert!(family.iter().any(|pid| alive(pid)), "something is left");

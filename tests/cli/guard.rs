@@ -26,13 +26,23 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process runs: one that is only not reaped yet does not.
-pub(crate) fn alive(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+/// The state of a process, as the kernel shows it; `None`: there is no such process.
+fn state(pid: &str) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit(')').next()?.split_whitespace().next()?.to_owned())
 }
 
-/// The numbers that a script wrote into a file, once it has.
+/// Whether a process is running: a zombie is not.
+pub(crate) fn alive(pid: &str) -> bool {
+    state(pid).is_some_and(|state| state != "Z")
+}
+
+/// Whether a process is stopped: a stop signal takes effect when the process is next scheduled.
+pub(crate) fn stopped(pid: &str) -> bool {
+    state(pid).as_deref() == Some("T")
+}
+
+/// The pids that a script wrote into a file, once it has.
 pub(crate) fn pids(path: &std::path::Path, count: usize) -> Vec<String> {
     let read = || -> Vec<String> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -42,7 +52,7 @@ pub(crate) fn pids(path: &std::path::Path, count: usize) -> Vec<String> {
     read()
 }
 
-/// A script that writes its number and that of a child into a file, and waits.
+/// A script that writes its pid and that of a child into a file, and waits.
 pub(crate) fn family(file: &std::path::Path) -> String {
     let file = file.display();
     format!("sleep 1000 & echo $! >> {file}; echo $$ >> {file}; wait")
@@ -103,7 +113,7 @@ fn beats_keep_a_program_alive() {
     assert_eq!(guard.wait().unwrap().code(), Some(0));
 }
 
-/// Each word says for how long the program may go on: a lease that ends is obeyed by who is left.
+/// Each message extends how long the program may go on: the remaining process enforces the end of the lease.
 #[test]
 fn the_last_beat_says_how_long_a_program_may_go_on() {
     let mut guard = guard(&["--silence-ms", "600000"], "sleep 600");
@@ -135,8 +145,8 @@ fn stop_asks_first_and_kills_later() {
     drop(pipe);
 }
 
-/// A script that starts a process in a session of its own, whose parent is gone, writes its number into a file, and
-/// goes on once that is written.
+/// A script that starts a process in a session of its own, whose parent is gone, writes its pid into a file, and goes
+/// on once that is written.
 pub(crate) fn escapes(file: &std::path::Path) -> String {
     let file = file.display();
     format!(

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: its forms, its output, its exit codes, and programs as workers.
+//! The command line as a user sees it: its forms, its output, its exit codes, and programs as workers.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure, and are told to write golden files")]
 

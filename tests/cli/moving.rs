@@ -24,7 +24,7 @@ fn at(second: i64) -> Time {
     Time::from_seconds(second)
 }
 
-/// Writes past the command line, as a coordinator would.
+/// Writes to the store directly, as a coordinator would.
 fn store(dir: &Path, writes: Vec<Write>) {
     for chunk in writes.chunks(500) {
         store_with(dir, Vec::new(), chunk.to_vec());
@@ -57,7 +57,7 @@ fn create(job: &str, items: u32) -> Write {
         job: name(job),
         incarnation: "i1".into(),
         handler_type: "app.Handler".into(),
-        // To the letter, blanks and all.
+        // Exactly, including blanks.
         config: format!(" {config}\n").into(),
         policy: r#"{"run_timeout_ms": 5000}"#.into(),
         assignment: sharding.encode().into(),
@@ -77,7 +77,7 @@ fn offset(job: &str, item: u32, data: &[u8]) -> Write {
     Write::Offset { job: name(job), item: Item(item), data: Arc::from(data) }
 }
 
-/// A job with something of everything.
+/// A job with a bit of everything.
 fn words(job: &str) -> Vec<Write> {
     let misfired = idle(41).apply(&Event::Misfire { latest: at(400), count: 2 }).unwrap();
     let server = |address: &str, enabled| Write::Server {
@@ -153,7 +153,7 @@ impl Places {
         serde_json::from_str(&std::fs::read_to_string(self.path(file)).unwrap()).unwrap()
     }
 
-    /// A file that is changed, as by hand.
+    /// Edits a file, as by hand.
     fn edit(&self, from: &str, to: &str, change: impl FnOnce(&mut Value)) {
         let mut value = self.json(from);
         value.as_object_mut().unwrap().remove("digest");
@@ -218,7 +218,7 @@ fn tokens_go_on_above_all_that_were_given() {
     let high = 1_u64 << 45;
     places.edit("a.json", "high.json", |file| file["tokens"] = high.into());
     places.import("b", "high.json", &[]).ok();
-    // Another job of the new store, and one that is made later: above what the file says.
+    // Another job of the new store, and one that is created later: above the ceiling of the file.
     store(&places.path("b"), vec![create("later", 2)]);
     let options = EmbeddedOptions::new(Namespace::new("default").unwrap());
     let registry = EmbeddedRegistry::open(&places.path("b"), options).unwrap();
@@ -230,17 +230,17 @@ fn tokens_go_on_above_all_that_were_given() {
     drop(registry);
     places.export("b", "b.json").ok();
     assert!(places.json("b.json")["tokens"].as_u64().unwrap() > high);
-    // Into a store that is as far already, nothing is added.
+    // Nothing is added to a store that is as far already.
     places.import("c", "b.json", &[]).ok();
     places.export("c", "c.json").ok();
     places.import("b", "c.json", &["--overwrite"]).ok();
     places.export("b", "again.json").ok();
-    // A store that is opened leaves some numbers out; what was added before was not added again.
+    // Opening a store skips some numbers; the offset was not added again.
     let again = places.json("again.json")["tokens"].as_u64().unwrap();
     assert!(again < high + (1 << 30), "{again}");
 }
 
-/// The file is older than what was given last: whoever knows better says so.
+/// The file is older than the last issued token: the operator can override its ceiling.
 #[test]
 fn an_old_file_goes_on_above_what_was_given_since() {
     let places = Places::new();
@@ -256,14 +256,14 @@ fn an_old_file_goes_on_above_what_was_given_since() {
     assert_eq!((none.code, none.err.contains("--tokens-above")), (Some(2), true), "{}", none.err);
 }
 
-/// An import that replaces a job was killed after it had removed it, and is run again as it says: what the job had given
-/// stands nowhere any more, and is not given again.
+/// An import that replaces a job was killed after it had removed it, and is run again as its message says: the tokens
+/// of the job are no longer stored, and are still not issued again.
 #[test]
 fn an_import_that_stopped_halfway_and_goes_on_lets_no_token_fall() {
     let places = Places::new();
     store(&places.path("a"), words("words"));
     places.export("a", "a.json").ok();
-    // Since then it has given more: a token for each transaction at the most.
+    // Since then it has issued more: at most one token for each transaction.
     let busy = (0..100).map(|_| Write::Paused(name("words"), true)).collect::<Vec<_>>();
     busy.into_iter().for_each(|write| store(&places.path("a"), vec![write]));
     let ends = vec![Guard::Incarnation(name("words"), "i1".into())];
@@ -309,8 +309,8 @@ fn jobs_that_exist_are_kept_unless_it_is_said() {
     assert_eq!(jobs[1], expected);
 }
 
-/// What is imported goes on above all that its new store has given, whatever the file says. The lowest token; afterwards both
-/// have the same.
+/// Imported jobs go on above all tokens that the new store has issued, whatever the file says. Returns the lowest
+/// token; afterwards both are equal.
 fn above(imported: &mut Value, exported: &mut Value) -> u64 {
     let mut lowest = u64::MAX;
     for (item, record) in imported["records"].as_object_mut().unwrap() {
@@ -448,7 +448,7 @@ fn a_damaged_or_newer_file_is_refused() {
     assert!(!places.path("b").exists());
 }
 
-/// The process died in the middle: what is there is no job, and the next import begins anew.
+/// The process died in the middle: the leftovers are not a job, and the next import starts over.
 #[test]
 fn what_an_import_left_unfinished_is_taken_away_by_the_next() {
     let places = Places::new();

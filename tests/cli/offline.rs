@@ -72,7 +72,7 @@ fn plan_refuses_what_it_does_not_know() {
     assert!(ran.err.contains("there is no strategy \"BEST\": use one of AVG_ALLOCATION"), "{}", ran.err);
 }
 
-/// What a shell is offered for the last of these words.
+/// The completions for the last of these words.
 fn offered(words: &[&str], server: &str) -> Vec<String> {
     let mut asked = crate::binary::command();
     asked.env("COMPLETE", "fish").env("ROSTERD_SERVER", server).env("ROSTERD_CREDENTIAL", "s3cret");
@@ -101,7 +101,7 @@ fn completion_knows_the_commands_the_flags_and_the_jobs() {
     let served = crate::admin::Served::start();
     assert_eq!(offered(&["jobs", "show", "w"], &served.url), ["words"]);
     assert!(offered(&["items", "w"], &served.url).contains(&"words".to_owned()));
-    // A shell does not wait for who is not there.
+    // A shell does not wait for an unreachable coordinator.
     assert!(!offered(&["jobs", "show", "w"], nobody).contains(&"words".to_owned()));
 }
 

@@ -1,4 +1,4 @@
-//! Commands that ask a coordinator: what they ask, and how they show the answer.
+//! Commands that call a coordinator: their requests, and how they show the answer.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn lists_are_tables_for_people() {
     );
     let cluster = served.rosterd(&["cluster", "--json"]).json();
     assert_eq!((&cluster[0]["state"], &cluster[0]["proved_ago_ms"]), (&json!("suspended"), &json!(7250)));
-    // Of a version that does not say.
+    // Of a version that does not report it.
     assert_eq!((&cluster[1]["state"], &cluster[1]["proved_ago_ms"]), (&json!("draining"), &json!(null)));
     assert_eq!(
         served.rosterd(&["runs", "--limit", "2"]).out,
@@ -194,7 +194,7 @@ fn changes_ask_for_what_was_typed() {
     assert_eq!(triggered, wanted);
 }
 
-/// What was done is told, what was not is named, and the exit code says that there is such a one.
+/// The output lists the changed and the unchanged jobs, and the exit code shows that one was not changed.
 #[test]
 fn a_change_that_one_of_several_jobs_refuses_is_a_failure_that_tells_the_rest() {
     let served = Served::start();
@@ -334,7 +334,7 @@ fn probe_tells_by_its_exit_code() {
         (Some(3), "rosterd: UNAVAILABLE: the coordinator is NOT_SERVING\n")
     );
     assert_eq!(rosterd(["probe", "--server", "http://127.0.0.1:1"]).code, Some(3));
-    // Where the coordinator tells anybody, it says what keeps it from serving.
+    // If the coordinator answers anybody, it shows why it does not serve.
     let open = Served::start_open();
     let down = rosterd(["probe", "--server", &open.url, "--service", "down"]);
     assert_eq!(
@@ -353,7 +353,7 @@ fn an_item_is_explained_within_eighty_columns() {
            owner       10.0.0.7@-@w-1 owns item 1 of words; its worker is attached to\n              \
                        coordinator c-1.\n  \
            candidates  10.0.0.8@-@w-2 gets no items: its worker is leaving.\n              \
-                       10.0.0.9@-@w-3 gets no items: it is not there any more.\n"
+                       10.0.0.9@-@w-3 gets no items: it no longer exists.\n"
     );
     let told = served.rosterd(&["explain", "words/1", "--json"]).json();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What holds for every command: its examples, its width, its colors, its forms.
+//! Properties of every command: its examples, its width, its colors, its forms.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,7 +9,7 @@ use rosterd::cli::{Cli, codes, command as all};
 use crate::admin::Served;
 use crate::binary::{Ran, command};
 
-/// Of each command that asks a coordinator, one line that it takes, and whether it is a list.
+/// For each command that calls a coordinator, a valid line, and whether it is a list.
 const ASKING: &[(&str, &str, bool)] = &[
     ("info", "info", false),
     ("jobs list", "jobs list", true),
@@ -50,8 +50,8 @@ const ASKING: &[(&str, &str, bool)] = &[
     ("context list", "context list", true),
 ];
 
-/// Those that write no result, ask another service than the stub has, or go on until they are stopped: each has tests
-/// of its own.
+/// Commands that write no result, need a service that the stub lacks, or run until they are stopped: each has tests of
+/// its own.
 const OTHERS: &[&str] = &[
     "dev",
     "serve",
@@ -86,7 +86,7 @@ const OTHERS: &[&str] = &[
     "man",
 ];
 
-/// Each command that can be typed, by its words.
+/// Each command, by its words.
 fn commands() -> Vec<(String, clap::Command)> {
     fn below(command: &clap::Command, path: &str, out: &mut Vec<(String, clap::Command)>) {
         if !path.is_empty() && !command.is_subcommand_required_set() {
@@ -149,14 +149,14 @@ fn every_command_is_tried_here_or_elsewhere() {
     assert_eq!(there, known);
 }
 
-/// One flag means one thing: what follows it is named alike wherever it is taken.
+/// One flag means one thing: its value has the same name in all commands.
 #[test]
 fn a_flag_means_the_same_everywhere() {
     let mut meanings = std::collections::BTreeMap::<String, (String, String)>::new();
     for (path, command) in commands() {
         for arg in command.get_arguments() {
             let (Some(flag), Some(names)) = (arg.get_long(), arg.get_value_names()) else { continue };
-            // A kind of thing of each noun's own, and credentials, which are a file of them.
+            // These differ by noun, and `credentials` is a file.
             if ["log", "item", "items", "data-dir", "out"].contains(&flag) || !arg.get_action().takes_values()
             {
                 continue;
@@ -189,7 +189,7 @@ fn in_terminal(served: &Served, line: &str, more: &[(&str, &str)]) -> String {
     String::from_utf8(script.output().expect("script starts").stdout).unwrap()
 }
 
-/// A text without what colors it.
+/// A text without its colors.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

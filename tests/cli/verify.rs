@@ -1,4 +1,4 @@
-//! `rosterd verify`: on logs as workers write them, and on what a coordinator answers.
+//! `rosterd verify`: on logs as workers write them, and on a coordinator's answers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn later(token: u64) -> Value {
 struct Logs(tempfile::TempDir);
 
 impl Logs {
-    /// One that is clean, one that goes well with it, and one that does not.
+    /// A clean log, one that is consistent with it, and one that is not.
     fn new() -> Self {
         let logs = Self(tempfile::tempdir().unwrap());
         let ann = line(0, "ann", "start", 5, json!({ "lease": 4_000_000_000_u64 }))

@@ -18,8 +18,8 @@ fn done(args: &[&str]) -> String {
     out
 }
 
-/// Runs in flight of workers at both coordinators are fenced, and run again by failover under higher tokens; what fires each
-/// second goes on at both.
+/// Runs in flight of workers at both coordinators are fenced, and run again by failover under higher tokens; the job
+/// that fires each second goes on at both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_by_one_coordinator_reaches_the_workers_of_all() {
     let mut fleet = Fleet::start(2, &shared().list(), QUICK).await;

@@ -11,12 +11,12 @@ fn runs_of(verdict: &Verdict, job: &str, item: u32) -> usize {
     verdict.of(job).filter(|run| run.item == item).count()
 }
 
-/// How many runs of an item began so far.
+/// How many runs of an item have started so far.
 fn began(fleet: &Fleet, job: &str, item: u32) -> usize {
     runs_of(&fleet.verdict(), job, item)
 }
 
-/// Its worker's items are silent, the other's are not; its health, its log, its metric and the others' list say why.
+/// Its worker's items are silent, the other's are not; its health, its log, its metric and the others' list show why.
 #[tokio::test]
 async fn a_coordinator_whose_clock_is_an_hour_fast_fires_nothing_and_says_so() {
     let mut fleet = Fleet::prepare(2, &shared().list(), PATIENT);

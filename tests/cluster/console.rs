@@ -1,5 +1,5 @@
-//! Elastic-Job's released console API (3.0.4) on what a coordinator serves: each operation reads or does what it says,
-//! within two seconds.
+//! Elastic-Job's released console API (3.0.4) on a coordinator's tree: each operation has its documented effect within
+//! two seconds.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::fleet::*;
 use crate::harness::*;
 
-/// So soon is done what a console asks for.
+/// A console's operation takes effect within this time.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A console, in a JVM of its own.
+/// A console, in a separate JVM.
 struct Console {
     process: Child,
     commands: ChildStdin,
@@ -62,7 +62,7 @@ impl Console {
         answer.get("ok").unwrap_or_else(|| panic!("{words:?}: {answer}")).clone()
     }
 
-    /// Asks until it is so.
+    /// Polls until the condition holds.
     async fn says(&mut self, words: &[&str], so: impl Fn(&Value) -> bool) {
         let until = Instant::now() + SOON;
         loop {
@@ -83,7 +83,7 @@ impl Drop for Console {
     }
 }
 
-/// Waits as long as what a console asked for may take.
+/// Waits as long as a console's operation may take.
 async fn soon<Fut: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> Fut) {
     let until = Instant::now() + SOON;
     while !so().await {
@@ -92,7 +92,7 @@ async fn soon<Fut: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> Fu
     }
 }
 
-/// `tick` fires each second, `rare` never, on two workers; and a console beside them.
+/// `tick` fires each second, `rare` never, on two workers; and a console.
 async fn scene() -> (Fleet, Console) {
     let servers = shared().list();
     let mut fleet = Fleet::start(1, &servers, PATIENT).await;
@@ -134,7 +134,7 @@ async fn fires_again(fleet: &Fleet, job: &str, item: u32) {
     soon("it fires again", || async { fired(fleet, job, item).await > before }).await;
 }
 
-/// No more than was under way when this was asked for begins; three scheduled times pass.
+/// Checks that no run starts except those in flight at the call, while three scheduled times pass.
 async fn is_silent(fleet: &Fleet, job: &str, item: u32, beside: (&str, u32)) {
     let before = fired(fleet, job, item).await;
     let others = fired(fleet, beside.0, beside.1).await;
@@ -267,7 +267,7 @@ async fn an_instance_is_shut_down_by_both_by_server_and_by_name() {
 #[tokio::test]
 async fn a_server_is_removed_by_both_by_server_and_by_name() {
     let (fleet, mut console) = scene().await;
-    // A console forgets only who has left.
+    // A console removes only machines that have left.
     for job in ["tick", "rare"] {
         console.call(&["shutdown", job, "-"]);
         soon("nobody is left", || async { fleet.instances(job).await.is_empty() }).await;

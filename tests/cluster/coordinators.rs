@@ -1,5 +1,5 @@
-//! Coordinators die, stand still, leave and come again. Their workers go on elsewhere before anybody takes them for
-//! dead; nothing is lost, nothing doubled.
+//! Coordinators die, freeze, leave and come back. Their workers go on elsewhere before they are marked dead; nothing is
+//! lost or run twice.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::worker::wall;
 
 const WORKERS: [&str; 3] = ["a", "b", "c"];
 
-/// No scheduled time between the first and the last is missing, of a job that has one each so many seconds.
+/// No scheduled time between the first and the last is missing, for a job with this period in seconds.
 #[track_caller]
 fn no_gap(verdict: &Verdict, seconds: usize) {
     let fires = fires(verdict);
@@ -22,7 +22,8 @@ fn no_gap(verdict: &Verdict, seconds: usize) {
     assert_eq!(fires, (first..=last).step_by(seconds).collect(), "\n{}", verdict.table());
 }
 
-/// The dead coordinator's own node still stood when its worker had attached elsewhere, so nobody can have judged.
+/// The dead coordinator's own node still existed when its worker had attached elsewhere, so no other can have marked it
+/// dead.
 #[tokio::test]
 async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
@@ -38,7 +39,7 @@ async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
     fleet.nine_done_once().await;
 }
 
-/// One that stands still cannot say so: the age of its last proof does, as long as its node stands.
+/// A frozen one cannot report it: the age of its last proof shows it, as long as its node exists.
 #[tokio::test]
 async fn the_proof_of_a_coordinator_that_stands_still_grows_old() {
     let fleet = Fleet::start(2, &shared().list(), timing(6000, 500, 40_000)).await;
@@ -46,7 +47,7 @@ async fn the_proof_of_a_coordinator_that_stands_still_grows_old() {
     let asked = of(fleet.members().await, 0).unwrap();
     assert!(asked.asked && asked.state() == v1::ServerHealth::Serving, "{asked:?}");
     fleet.seats[1].proc.as_ref().unwrap().freeze();
-    // It writes of itself every ten seconds where nothing keeps it from that.
+    // It writes its node every ten seconds unless something prevents it.
     let still = wait("a proof that is older than any of a coordinator that is well", || async {
         let members = fleet.members().await;
         let asked = of(members.clone(), 0)?;
@@ -74,8 +75,8 @@ async fn the_last_coordinator_has_all_workers() {
     fleet.nine_done_once().await;
 }
 
-/// Scheduled times that pass while nobody is up: of one job they are run late, each of them; of the other, which wants none that
-/// is older than a second, they are told to be missed. The nine runs in flight go on.
+/// Scheduled times while no coordinator is up: those of one job are all run late; those of the other, which does not
+/// run any older than a second, are recorded as missed. The nine runs in flight go on.
 #[tokio::test]
 async fn all_coordinators_die_and_come_back_within_the_lease() {
     let mut fleet = Fleet::start(3, &shared().list(), timing(20_000, 500, 40_000)).await;
@@ -92,7 +93,7 @@ async fn all_coordinators_die_and_come_back_within_the_lease() {
     let fresh = fleet.accounts_so_far("fresh").await;
     let missed = fleet.counters("fresh").await.missed;
     fleet.nine_in_flight(&WORKERS, &[]).await;
-    // What is in flight when they die is busy at what comes due until its worker is back.
+    // An item in flight when they die is busy at its scheduled times until its worker is back.
     fleet.crash_between_runs(&[0, 1, 2], &["tick", "fresh"]).await;
     let dead = wall();
     until("three scheduled times to pass", || wall() > dead + 4000).await;
@@ -138,9 +139,9 @@ async fn fullest(fleet: &Fleet, job: &str) -> usize {
     (0..fleet.seats.len()).max_by_key(streams).unwrap()
 }
 
-/// Whichever coordinator hosts most workers dies, and comes back, again and again: nobody is taken for dead, every fire
-/// of every item runs, and once. Only an item of which a run is in flight is busy until the next host hears of its end: what
-/// comes due meanwhile is one misfire. `ROUNDS=100` for more than the suite has time for.
+/// The coordinator that hosts most workers dies, and comes back, again and again: no worker is marked dead, and every
+/// fire of every item runs once. Only an item with a run in flight is busy until the next host learns of its end: its
+/// scheduled times meanwhile are one misfire. `ROUNDS=100` for more than the suite has time for.
 #[tokio::test]
 async fn a_host_that_dies_costs_no_fire() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
@@ -180,7 +181,7 @@ async fn a_host_that_dies_costs_no_fire() {
     assert!(missing.len() as u64 <= counters.misfired, "{missing:?} are told nowhere: {counters:?}");
 }
 
-/// The verdict of a moment at which each item of `tick` is as far as the furthest was a moment before.
+/// The judgment at a moment at which each item of `tick` is as far as the furthest was a moment before.
 async fn all_have_fired(fleet: &Fleet) -> Verdict {
     let last = *fires(&fleet.verdict()).last().unwrap();
     let far =
@@ -188,7 +189,7 @@ async fn all_have_fired(fleet: &Fleet) -> Verdict {
     fleet.verdict_when("each item's last fire", |verdict| (0..3).all(|item| far(verdict, item))).await
 }
 
-/// Scheduled times of `tick`, up to the one that each item has reached, that did not run: item and second.
+/// Scheduled times of `tick` that did not run, up to the one that each item has reached: item and second.
 fn not_run(verdict: &Verdict) -> Vec<(u32, i64)> {
     let ran: BTreeSet<(u32, i64)> = verdict.of("tick").map(|run| (run.item, run.fire / 1000)).collect();
     let first = *fires(verdict).first().unwrap();
@@ -200,7 +201,7 @@ fn not_run(verdict: &Verdict) -> Vec<(u32, i64)> {
 /// A job that fires every third second, hosted where its leader is not.
 #[tokio::test]
 async fn a_dead_leader_delays_no_fire_of_others() {
-    // The dead leader's session ends in the test, nobody's lease does.
+    // The dead leader's session ends in the test, no lease does.
     let mut fleet = Fleet::start(3, &shared().list(), timing(5000, 500, 10_000)).await;
     fleet.apply(job("tick", 3, json!({ "cron": EVERY_THIRD }))).await;
     let leads = fleet.leader("tick").await;
@@ -224,8 +225,8 @@ async fn a_dead_leader_delays_no_fire_of_others() {
     fleet.nothing_left().await;
 }
 
-/// A pause that is longer than the session: its workers are elsewhere when it wakes, and it changes nothing before it
-/// has a session of its own again.
+/// A freeze that is longer than the session: its workers are elsewhere when it resumes, and it changes nothing before
+/// it has a new session.
 #[tokio::test]
 async fn ej_1857_session_expiry_is_no_shutdown() {
     let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
@@ -283,7 +284,7 @@ async fn a_rolling_restart_loses_and_repeats_nothing() {
     fleet.nine_done_once().await;
 }
 
-/// Whichever coordinator is asked: a run at another is stopped, a worker at another asked to leave.
+/// Whichever coordinator is asked: a run at another host is stopped, a worker at another host is asked to leave.
 #[tokio::test]
 async fn any_coordinator_can_be_asked() {
     use rosterd_wire::proto::v1;
@@ -321,7 +322,7 @@ async fn any_coordinator_can_be_asked() {
     fleet.verdict().is_clean();
 }
 
-/// Leaders are spread, and go to one that comes.
+/// Leaderships are spread, and move to a new coordinator.
 #[tokio::test]
 async fn leaders_are_spread() {
     let mut fleet = Fleet::prepare(3, &shared().list(), QUICK);

@@ -1,4 +1,4 @@
-//! `rosterd doctor` before a real ensemble: what it grants and takes, and what is to be changed there.
+//! `rosterd doctor` on a real ensemble: its permissions and limits, and what has to be changed there.
 
 use crate::fleet::shared;
 use crate::moving::rosterd;

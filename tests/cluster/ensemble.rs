@@ -1,5 +1,5 @@
-//! Servers of the ensemble die, stand still, or cannot write. Coordinators wait, go to another server, and lose
-//! nothing that was acknowledged.
+//! Servers of the ensemble die, freeze, or cannot write. Coordinators wait, go to another server, and lose nothing that
+//! was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn three() -> Ensemble {
 
 const WORKERS: [&str; 2] = ["a", "b"];
 
-/// The nine, in flight all the while, end once.
+/// The nine runs, in flight all the time, end once.
 async fn end_once(fleet: &Fleet) {
     fleet.nine_done_once().await;
     assert_eq!(fleet.counters("tick").await.crashed, 0);
@@ -52,8 +52,8 @@ async fn servers_die_and_nothing_moves() {
     end_once(&fleet).await;
 }
 
-/// No majority for longer than a session: nothing new starts; when it is back, everything goes on, and what was
-/// missed is accounted for.
+/// No majority for longer than a session: nothing new starts; when it is back, everything goes on, and missed fires are
+/// accounted for.
 #[tokio::test]
 async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     let mut ensemble = three();
@@ -65,7 +65,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     for server in away {
         ensemble.servers[server].kill();
     }
-    // The session and, after its last proof, the leases are over: who ran something was told to stop.
+    // The session and, after its last proof, the leases are over: workers with runs were told to stop.
     let stopped = |verdict: &Verdict| verdict.of("nine").all(|run| run.stopped_by_order());
     fleet.verdict_when("the leases to be over", stopped).await;
     let quiet = fires(&fleet.verdict());
@@ -81,7 +81,7 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
     let due = fires(&fleet.verdict()).len();
     fleet.verdict_when("a fire", |verdict| fires(verdict).len() > due).await;
     println!("a majority serves again: the next fire after {:?}", back.elapsed());
-    // What its workers had to stop is in user code again.
+    // The runs that its workers had to stop are in user code again.
     let again = |verdict: &Verdict| {
         let open = verdict.of("nine").filter(|run| run.how.is_none()).map(|run| run.item);
         open.collect::<BTreeSet<_>>().len() == 9
@@ -104,8 +104,8 @@ async fn without_a_majority_nothing_starts_and_nothing_is_lost() {
 /// Longer than servers need to come back on a busy machine.
 const WAITS: Timing = timing(10_000, 500, 40_000);
 
-/// The disk of one server is full, then of two: the first is not felt, the second is waited out. Nothing that was
-/// acknowledged is lost: what is counted of each item is what its workers wrote, and no scheduled time is missing.
+/// The disk of one server is full, then of two: the first has no effect, the second only delays. Nothing that was
+/// acknowledged is lost: the counters of each item match its workers' logs, and no scheduled time is missing.
 #[tokio::test]
 async fn a_full_disk_of_a_server_loses_nothing() {
     if !net::possible() {
@@ -125,7 +125,7 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     fleet.more_fires_at_all(1).await;
     let counted = fleet.counters("tick").await;
     let from = *fires(&fleet.verdict()).last().unwrap();
-    // The one that leads comes second: without it there is an election, which is felt.
+    // The leading server is the second: without it there is an election, which has an effect.
     let leader = ensemble.leader();
     let (first, second) = if leader == 0 { (1, 0) } else { (0, 1) };
     disks[&first].fill();
@@ -143,7 +143,7 @@ async fn a_full_disk_of_a_server_loses_nothing() {
     until("the second to serve no more", || !serves(&ensemble.servers[second])).await;
     for (server, disk) in &disks {
         disk.free();
-        // A server that could not write its log ends, or hangs on it: its keeper starts it again.
+        // A server that could not write its log exits, or hangs: the test restarts it.
         ensemble.servers[*server].kill();
         ensemble.servers[*server].restart();
     }
@@ -208,7 +208,7 @@ async fn broken_connections_leave_no_watch_behind() {
     println!("before and after {} breaks: {before:?}", rounds(20));
 }
 
-/// What a server keeps for its clients.
+/// The state that a server keeps for its clients.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     watches: u64,
@@ -216,7 +216,7 @@ struct Held {
 }
 
 impl Held {
-    /// None where the server gives no answer in time.
+    /// `None` if the server does not answer in time.
     fn by(server: &Server) -> Option<Self> {
         let said = server.ask("mntr").filter(|said| !said.is_empty())?;
         let number = |name: &str| -> u64 {
@@ -227,7 +227,7 @@ impl Held {
     }
 }
 
-/// What is the same for some looks in a row.
+/// The state once it is the same for several polls in a row.
 async fn steady(held: impl Fn() -> Option<Held>) -> Held {
     let mut looks = Vec::new();
     wait("nothing to change", || {
@@ -238,7 +238,7 @@ async fn steady(held: impl Fn() -> Option<Held>) -> Held {
     .await
 }
 
-/// A file system of its own for a server's data.
+/// A separate file system for a server's data.
 struct SmallDisk {
     at: std::path::PathBuf,
 }

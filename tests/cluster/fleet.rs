@@ -17,46 +17,46 @@ use crate::judge::Verdict;
 use crate::worker::{Does, Plan};
 use crate::zookeeper::Ensemble;
 
-/// Leases and sessions that are to end in the test. Where the machine is so busy that others end as well, the test must
-/// bear it: one that counts crashes, or is about who stays, takes [`PATIENT`].
+/// Leases and sessions that have to end in the test. If the machine is so busy that others end as well, the test must
+/// tolerate it: a test that counts crashes, or checks which workers stay, uses [`PATIENT`].
 pub const QUICK: Timing = timing(3000, 400, 6000);
-/// Longer than a busy machine lets anybody wait, or servers need to agree on a new leader. Who is killed or stands still
-/// loses its lease in the test all the same.
+/// Longer than delays of a busy machine, or an election of servers. A killed or frozen process still loses its lease in
+/// the test.
 pub const PATIENT: Timing = timing(8000, 500, 20_000);
 
-/// Every third second: where a run may take a second longer than it should, and still be no misfire.
+/// Every third second: a run may take a second longer than it should without a misfire.
 pub const EVERY_THIRD: &str = "0/3 * * * * ?";
 
-/// One server for all tests that leave it alone.
+/// One server for all tests that do not disturb it.
 pub fn shared() -> &'static Ensemble {
     static SHARED: OnceLock<Ensemble> = OnceLock::new();
     SHARED.get_or_init(|| Ensemble::start(1, &["maxSessionTimeout=60000".to_owned()]))
 }
 
-/// A place for a coordinator.
+/// A slot for a coordinator.
 pub struct Seat {
     pub proc: Option<Proc>,
     pub port: u16,
-    /// Which servers it is told.
+    /// Its ZooKeeper servers.
     pub zk: String,
-    /// Words before its program: another network, for example.
+    /// A wrapper of its program: another network, for example.
     pub wrapper: Vec<String>,
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub host: String,
-    /// Where workers are told to look for it, if not there.
+    /// The address that workers use, if different.
     pub door: Option<String>,
-    /// The folder of the faults that it is to have.
+    /// The folder of its faults.
     pub faults: Option<PathBuf>,
 }
 
-/// What a coordinator says of itself.
+/// A coordinator's summary.
 pub type Member = v1::CoordinatorSummary;
 
-/// Coordinators and their workers. What a cluster of one coordinator can be asked, the first living one is.
+/// Coordinators and their workers. Requests that a cluster of one coordinator supports go to the first live one.
 pub struct Fleet {
     pub seats: Vec<Seat>,
     pub namespace: String,
-    /// Addresses of workers that are not called after them.
+    /// Addresses of workers that do not follow from their names.
     pub addresses: BTreeMap<String, String>,
     pub cluster: Cluster,
 }
@@ -80,7 +80,7 @@ impl DerefMut for Fleet {
 }
 
 impl Fleet {
-    /// So many coordinators that serve.
+    /// Starts this many coordinators.
     pub async fn start(coordinators: usize, zk: &str, timing: Timing) -> Self {
         let mut fleet = Self::prepare(coordinators, zk, timing);
         for seat in 0..coordinators {
@@ -92,7 +92,7 @@ impl Fleet {
         fleet
     }
 
-    /// One coordinator, into which faults can be put.
+    /// One coordinator, into which faults can be injected.
     pub async fn with_mutants(zk: &str, timing: Timing) -> Self {
         let mut fleet = Self::prepare(1, zk, timing);
         let faults = fleet.home.path(MUTANTS);
@@ -125,7 +125,7 @@ impl Fleet {
         self.home.path(&format!("c{seat}.log"))
     }
 
-    /// Starts a coordinator, on the port that it had.
+    /// Starts a coordinator, on its previous port.
     pub fn launch(&mut self, seat: usize) {
         let at = &self.seats[seat];
         let mut command = coordinator(binary(at.faults.is_some()), &at.wrapper, self.timing, &self.settings);
@@ -146,7 +146,7 @@ impl Fleet {
         self.healthy(seat).await;
     }
 
-    /// Waits until it says that it listens, well or not.
+    /// Waits until it logs that it listens, healthy or not.
     pub async fn listening(&mut self, seat: usize) {
         let log = self.log_of(seat);
         let proc = self.seats[seat].proc.as_mut().unwrap();
@@ -187,7 +187,7 @@ impl Fleet {
         AdminServiceClient::new(self.channel_of(seat))
     }
 
-    /// What people ask is asked of this coordinator from now on.
+    /// Sends requests to this coordinator from now on.
     pub fn ask(&mut self, seat: usize) {
         self.cluster.port = self.seats[seat].port;
         self.cluster.host = self.seats[seat].host.clone();
@@ -202,15 +202,15 @@ impl Fleet {
         }
     }
 
-    /// These stand still, or go on.
+    /// Freezes or resumes these.
     pub fn stand_still(&self, seats: &[usize], still: bool) {
         for proc in seats.iter().filter_map(|seat| self.seats[*seat].proc.as_ref()) {
             if still { proc.freeze() } else { proc.signal(Signal::CONT) }
         }
     }
 
-    /// kill -9 of several, at a moment at which no run of these jobs is in flight: one that is keeps its item busy until a
-    /// host hears of its end, and what comes due until then is one misfire.
+    /// kill -9 of several, at a moment at which no run of these jobs is in flight: a run in flight keeps its item busy
+    /// until a host learns of its end, and scheduled times until then are one misfire.
     pub async fn crash_between_runs(&mut self, seats: &[usize], jobs: &[&str]) {
         let fleet = &*self;
         wait("a moment between runs", || async {
@@ -241,13 +241,13 @@ impl Fleet {
 
     // ---- workers
 
-    /// A worker that knows all coordinators, and tries this one first.
+    /// Starts a worker that knows all coordinators, and tries this one first.
     pub fn worker_at(&mut self, first: usize, name: &str, jobs: Vec<Does>) {
         let plan = self.plan_at(first, name, jobs);
         self.start_worker(&plan, &[]);
     }
 
-    /// What a worker states as its address.
+    /// The address that a worker states.
     pub fn address_of(&self, worker: &str) -> String {
         self.addresses.get(worker).cloned().unwrap_or_else(|| format!("host-{worker}"))
     }
@@ -262,7 +262,7 @@ impl Fleet {
     }
 
     /// Nine runs that last until the gate opens are in flight, at workers of these names, one at each coordinator in
-    /// turn. The workers do more beside them.
+    /// turn. The workers also do other work.
     pub async fn nine_in_flight(&mut self, names: &[&str], beside: &[Does]) {
         self.apply(job("nine", 9, json!({ "failover": true }))).await;
         let does = [beside, &[runs_until("nine", self.home.path("gate"))]].concat();
@@ -294,7 +294,7 @@ impl Fleet {
         self.verdict_when("more fires", |verdict| fires(verdict).len() >= before + more).await;
     }
 
-    /// Every worker's part of `tick` goes on: nobody is still away.
+    /// Every worker's part of `tick` goes on: no worker is still detached.
     pub async fn more_fires_at_all(&self, more: usize) {
         let of = |verdict: &Verdict, item| verdict.of("tick").filter(|run| run.item == item).count();
         let before = [0, 1, 2].map(|item| of(&self.verdict(), item));
@@ -303,7 +303,7 @@ impl Fleet {
         self.verdict_when("more fires of each item", all).await;
     }
 
-    /// The gate opens, each of the nine ends, nothing was ever doubled, and nothing is left over.
+    /// The gate opens, each of the nine ends, nothing was ever run twice, and nothing is left over.
     pub async fn nine_done(&self) -> Verdict {
         self.home.open("gate");
         self.quiet("nine").await;
@@ -325,8 +325,8 @@ impl Fleet {
         verdict
     }
 
-    /// What has become of the job's scheduled times so far: taken while it is paused, so that however slowly it is counted
-    /// nothing moves. From now on it fires again.
+    /// The accounts of the job's scheduled times so far: taken while it is paused, so that nothing changes however slow
+    /// the count is. From now on it fires again.
     pub async fn accounts_so_far(&self, job: &str) -> Accounts {
         self.paused(job).await;
         let accounts = self.accounts(job).await;
@@ -338,7 +338,7 @@ impl Fleet {
         self.admin().resume_job(v1::ResumeJobRequest { job: job.into() }).await.unwrap();
     }
 
-    /// Of a job that is paused: what is counted of each item is what its workers wrote, run by run, and each succeeded.
+    /// Checks a paused job: the counters of each item match its workers' logs, run by run, and each run succeeded.
     pub async fn counted_as_written(&self, job: &str) {
         let verdict = self.verdict();
         for item in self.items(job).await {
@@ -353,7 +353,7 @@ impl Fleet {
 
     // ---- what there is
 
-    /// The coordinators, as the one that is asked sees them.
+    /// The coordinators, as seen by the one that is asked.
     pub async fn members(&self) -> Vec<Member> {
         self.try_members().await.unwrap()
     }
@@ -363,14 +363,14 @@ impl Fleet {
         Ok(answer.into_inner().coordinators)
     }
 
-    /// The seat of the coordinator with this id; none: it sits nowhere any more.
+    /// The seat of the coordinator with this id; `None`: it is gone.
     pub async fn seat_of(&self, id: &str) -> Option<usize> {
         let members = self.members().await;
         let url = members.into_iter().find(|member| member.coordinator_id == id)?.url;
         (0..self.seats.len()).find(|seat| self.url_of(*seat) == url)
     }
 
-    /// Where each instance of a job is hosted, once all are at living coordinators.
+    /// The host of each instance of a job, once all are at live coordinators.
     pub async fn hosts(&self, job: &str) -> Vec<(String, usize)> {
         let mut found = Vec::new();
         for row in self.instances(job).await {
@@ -401,12 +401,12 @@ impl Fleet {
     }
 }
 
-/// How often a test repeats what can be repeated: `ROUNDS=N` for more than the suite has time for.
+/// How many rounds a test does: `ROUNDS=N` for more than the suite has time for.
 pub fn rounds(usual: u32) -> u32 {
     asked("ROUNDS", usual)
 }
 
-/// A number that the environment names, else the usual one.
+/// A number from the environment, or the default.
 pub fn asked(name: &str, usual: u32) -> u32 {
     let asked = std::env::var(name).ok();
     asked.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?}: write a number")))

@@ -7,8 +7,8 @@ use crate::harness::*;
 use crate::judge::What;
 use crate::worker::Does;
 
-/// Each fire is announced once before and once after, whoever leads and wherever its items run; also after the leader
-/// has died.
+/// Each fire is announced once before and once after, whichever coordinator leads and wherever its items run; also
+/// after the leader has died.
 #[tokio::test]
 async fn fires_are_announced_once_wherever_their_items_run() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;

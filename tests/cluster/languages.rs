@@ -1,6 +1,6 @@
-//! Workers in every language, and programs that `rosterd exec` runs, share one job on three coordinators. Each of them is
-//! killed in turn, and so is each coordinator: nothing is run by two, nothing is lost, and each item's offset says as many
-//! runs as were counted for it.
+//! Workers in every language, and programs that `rosterd exec` runs, share one job on three coordinators. Each of them
+//! is killed in turn, and so is each coordinator: no run is duplicated or lost, and each item's offset equals its
+//! counted runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 
-/// The variable that names the file which says how each language's conformance worker is started: a JSON object of lists of
-/// words by language. `cargo xtask test` writes it.
+/// The variable with the path of a file that lists the commands of each language's conformance worker: a JSON object of
+/// word lists by language. `cargo xtask test` writes it.
 const CLIENTS: &str = "ROSTERD_CLIENTS";
 
 const JOB: &str = "shared";
 const ITEMS: u32 = 12;
-/// The worker that runs programs. It knows no offset.
+/// The worker that runs programs. It does not support offsets.
 const PROGRAMS: &str = "exec";
 
 fn clients() -> BTreeMap<String, Vec<String>> {
@@ -29,7 +29,7 @@ fn clients() -> BTreeMap<String, Vec<String>> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A worker process: its language, and how often one of this language has been started.
+/// The name of a worker process: its language, and how often one of this language has been started.
 fn name_of(language: &str, life: usize) -> String {
     format!("{language}-{life}")
 }
@@ -108,8 +108,8 @@ impl Fleet {
     }
 }
 
-/// How many runs of an item ended well by what its workers wrote, which of them a worker counted in the offset, and which were
-/// under way to be counted when their worker was killed.
+/// How many runs of an item succeeded by its workers' logs, which of them a worker counted in the offset, and which
+/// were about to be counted when their worker was killed.
 fn written(verdict: &Verdict, item: u32) -> (u64, u64) {
     let runs = || verdict.of(JOB).filter(move |run| run.item == item && run.ended());
     let programs = runs().filter(|run| run.worker.contains(PROGRAMS)).count() as u64;
@@ -123,7 +123,7 @@ async fn workers_of_all_languages_share_a_job_and_each_of_them_dies() {
     assert!(clients.len() >= 5, "{CLIENTS} names {:?}: five languages share the job", clients.keys());
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     let does: Vec<String> = (0..ITEMS).map(|item| format!("{item}=sleep 200;append x")).collect();
-    // A mark of a misfire would wait while the job is paused at the end.
+    // A misfire mark would wait while the job is paused at the end.
     let file = json!({
         "cron": EVERY_SECOND,
         "failover": true,
@@ -182,7 +182,7 @@ async fn workers_of_all_languages_share_a_job_and_each_of_them_dies() {
             verdict.table()
         );
     }
-    // They all leave in order.
+    // They all leave cleanly.
     for name in &names {
         fleet.process(name).signal(rustix::process::Signal::TERM);
     }

@@ -1,4 +1,4 @@
-//! Many at once, and everybody gone.
+//! Many items and jobs at once, and all workers gone.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 use crate::judge::Verdict;
 
-/// Items run, workers come and go: what is idle moves at once, what runs is let be, the rest stays where it is.
+/// Items run, workers come and go: idle items move at once, running ones go on, the others stay where they are.
 #[tokio::test]
 async fn items_move_while_others_run() {
     let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
@@ -37,7 +37,7 @@ async fn items_move_while_others_run() {
     assert_eq!(verdict.done("mixed", "MANUAL"), BTreeSet::from([0, 1, 2]), "\n{}", verdict.table());
 }
 
-/// All workers leave. What came due meanwhile is run late when somebody comes, as young as it is; none vanishes.
+/// All workers leave. Recent scheduled times are run late when a worker comes; none vanishes.
 #[tokio::test]
 async fn nobody_is_left_and_then_somebody_comes() {
     let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
@@ -70,7 +70,7 @@ async fn nobody_is_left_and_then_somebody_comes() {
     fleet.nothing_left().await;
 }
 
-/// All are disabled while they run: what runs may end, nothing begins; enabled again, it goes on.
+/// All are disabled while they run: runs may end, none starts; enabled again, the job goes on.
 #[tokio::test]
 async fn all_are_disabled_and_enabled_again() {
     let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
@@ -131,7 +131,8 @@ async fn many_jobs_on_one_second() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
     let names: Vec<String> = (0..60).map(|n| format!("job{n}")).collect();
     let does: Vec<_> = names.iter().map(|name| runs_for(name, 1)).collect();
-    // What the first is due for until the last is there, and workers have come, is run late: none of it is to be missed.
+    // Scheduled times of the first jobs until the last is there, and workers have attached, are run late: none may be
+    // missed.
     let patient = json!({ "catch_up_window_ms": 600_000 });
     for name in &names {
         let more = json!({ "cron": "0/2 * * * * ?", "failover": true, "rosterd": patient });

@@ -1,5 +1,5 @@
-//! Reports that come too late: the worker was given up, and its item runs elsewhere. No client library would insist as
-//! these workers do, which are spoken by hand.
+//! Reports that come too late: the worker was marked dead, and its item runs elsewhere. These workers are scripted: no
+//! client library would insist like this.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
@@ -36,13 +36,13 @@ impl Drop for Beating {
     }
 }
 
-/// A worker that ran an item, and was given up.
+/// A worker that ran an item, and was marked dead.
 struct GivenUp {
     welcome: v1::Welcome,
     run: v1::RunRef,
 }
 
-/// A worker at the first coordinator is given the one item, and falls silent: a worker at the second runs it.
+/// A worker at the first coordinator owns the only item, and falls silent: a worker at the second runs it.
 async fn given_up(fleet: &mut Fleet) -> GivenUp {
     fleet.apply(job("late", 1, json!({ "failover": true }))).await;
     let (mut old, welcome) = Raw::attached(fleet.channel_of(0), raw::hello()).await;
@@ -60,7 +60,7 @@ async fn given_up(fleet: &mut Fleet) -> GivenUp {
 }
 
 impl GivenUp {
-    /// It comes back as clients do, with its run in flight, and says how the run went.
+    /// It comes back as clients do, with its run in flight, and reports the run's outcome.
     async fn reports(
         &self,
         fleet: &Fleet,
@@ -101,13 +101,13 @@ impl GivenUp {
         ack
     }
 
-    /// Whatever it says, and to whom: each report is refused, and the item is as it was.
+    /// Whatever it reports, and to which coordinator: each report is refused, and the item is unchanged.
     async fn is_refused(&self, fleet: &Fleet) {
         use v1::RunOutcome::{Aborted, Failed, HandedBack, Succeeded};
         let before = item(fleet).await;
         for seat in [1, 0] {
             for outcome in [Succeeded, Failed, Aborted, HandedBack] {
-                // Its own token; the one that is the item's now, which was given to another; and one of nobody.
+                // Its own token; the item's current one, which belongs to another; and an unused one.
                 for token in [self.run.token, before.0.token, before.0.token + 1] {
                     let ack = self.reports(fleet, seat, token, outcome).await;
                     let answer = (ack.result(), ack.code.as_str());

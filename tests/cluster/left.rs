@@ -1,5 +1,5 @@
-//! What the tree still holds at the end of a scenario: nothing may refer to anything dead, nothing may wait that nobody
-//! asked for. It is read from the servers themselves, so that no coordinator's view of it is believed.
+//! The contents of the tree at the end of a scenario: nothing may refer to anything dead, and nothing may wait without
+//! a request. It is read from the servers directly, independently of the coordinators' view.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,19 +12,19 @@ use zookeeper_client::{Client, Error, Stat};
 use crate::fleet::Fleet;
 use crate::harness::*;
 
-/// How many requests are under way at a time.
+/// How many requests are in flight at a time.
 const AT_ONCE: usize = 64;
 
-/// Something that should not be there, and the transaction that put it there: a run that begins while somebody looks
-/// writes the same node anew, what was left over stays as it is.
+/// A node that should not exist, and the transaction that wrote it: a run that starts during the check writes the same
+/// node again, a leftover stays unchanged.
 type Left = BTreeSet<(String, i64)>;
 
-/// Nodes by path, as they were found: each at another moment.
+/// Nodes by path, each read at a different moment.
 type Nodes = BTreeMap<String, Stat>;
 
 impl Fleet {
-    /// Waits until nothing is left over of who has died, and nothing of what has ended: two looks, one after the other,
-    /// have found nothing in common. Every coordinator and worker process that lives must be there, too.
+    /// Waits until there are no leftovers of dead processes and ended runs: two consecutive checks have found nothing
+    /// in common. Every live coordinator and worker process must be there, too.
     pub async fn nothing_left(&self) {
         let until = Instant::now() + PATIENCE;
         let mut before = self.left().await;
@@ -43,12 +43,12 @@ impl Fleet {
         }
     }
 
-    /// The items of a job of which a run is in flight, as the servers have it: coordinators may stand still meanwhile.
+    /// The items of a job with a run in flight, by the servers: coordinators may be frozen meanwhile.
     pub async fn in_flight(&self, job: &str) -> BTreeSet<u32> {
         let folder = &format!("/{}/{job}/sharding", self.namespace);
         let look = || async move {
             let client = Client::connect(&self.seats[self.seats.len() - 1].zk).await?;
-            // What was sent before somebody stood still is written before this is answered.
+            // Requests from before a freeze are written before this is answered.
             client.sync(folder).await?;
             let mut found = BTreeSet::new();
             for item in client.list_children(folder).await? {
@@ -86,7 +86,7 @@ impl Fleet {
         Ok(left)
     }
 
-    /// Each living coordinator has one node, and nobody else has.
+    /// Each live coordinator has one node, and there are no others.
     async fn coordinators_left(&self, client: &Client, folder: &str) -> Result<Found, Error> {
         let seats = (0..self.seats.len()).filter(|seat| self.seats[*seat].proc.is_some());
         let mut wanted: BTreeSet<String> = seats.map(|seat| self.url_of(seat)).collect();
@@ -103,7 +103,7 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Each living worker has one attachment, at a coordinator that is there, and nobody else has.
+    /// Each live worker has one attachment, at an existing coordinator, and there are no others.
     async fn attachments_left(
         &self,
         client: &Client,
@@ -132,7 +132,7 @@ impl Fleet {
     }
 }
 
-/// What stands in a folder of coordinators or workers.
+/// The contents of a folder of coordinators or workers.
 #[derive(Default)]
 struct Found {
     left: Vec<(String, i64)>,
@@ -140,14 +140,14 @@ struct Found {
     sessions: BTreeSet<i64>,
 }
 
-/// What is wrong with a node of a job, going by its path.
+/// What is wrong with a node of a job, judged by its path.
 fn wrong(nodes: &Nodes, job: &str, below: &str, workers: &BTreeSet<String>) -> Option<&'static str> {
     let words: Vec<&str> = below.split('/').collect();
     match words[..] {
         ["leader", "failover", "items", _] => Some("waits for a taker"),
         ["sharding", _, "running" | "failover" | "misfire"] => Some("stands although no run is in flight"),
         ["rosterd", "triggers" | "commands", _] | ["trigger", _] => Some("was asked for and not done"),
-        // With nobody to give items to, the flag stays.
+        // Without an instance that can own items, the flag stays.
         ["leader", "sharding", _] => {
             let instances = nodes.get(&format!("{job}/instances")).map_or(0, |stat| stat.num_children);
             (instances > 0).then_some("says that a plan is under way")
@@ -164,7 +164,7 @@ fn is_of(instance: &str, workers: &BTreeSet<String>) -> bool {
 
 /// Items that belong to an instance without an attachment.
 async fn owners_left(client: &Client, nodes: &Nodes, workers: &BTreeSet<String>) -> Result<Left, Error> {
-    // With nobody to give items to, they stay with whom they had.
+    // Without an instance that can own items, they keep their owners.
     let told = |path: &&String| {
         let job = path.strip_suffix("/instance").and_then(|path| path.split_once("/sharding/"));
         job.is_some_and(|(job, _)| {
@@ -216,7 +216,7 @@ async fn below(client: &Client, root: &str) -> Result<Nodes, Error> {
     Ok(found)
 }
 
-/// What goes away while somebody looks is not there.
+/// A node that disappears during the check does not exist.
 fn still_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -225,7 +225,7 @@ fn still_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The process has not ended; one that stands still lives.
+/// The process has not ended; a frozen one is alive.
 fn lives(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

@@ -1,5 +1,5 @@
-//! Several coordinators on real ZooKeeper servers, with real workers, while any of them dies, stands still or is cut
-//! off. Whether the promises were kept is decided from what the workers wrote.
+//! Several coordinators on real ZooKeeper servers, with real workers, while any of them dies, freezes or is cut off.
+//! The workers' logs decide whether the promises were kept.
 //!
 //! A worker process is this binary once more (`worker`), as in the tests of one coordinator, whose harness is used.
 

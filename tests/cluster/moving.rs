@@ -47,7 +47,7 @@ fn jobs_of(file: &Path) -> Value {
     file["jobs"].take()
 }
 
-/// What programs wrote of their runs: the tokens of each item, as they were given.
+/// The log of the programs: the tokens of each item, in order.
 fn tokens(file: &Path) -> BTreeMap<u32, Vec<u64>> {
     let mut found: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for line in std::fs::read_to_string(file).unwrap_or_default().lines() {
@@ -59,7 +59,7 @@ fn tokens(file: &Path) -> BTreeMap<u32, Vec<u64>> {
     found
 }
 
-/// The cluster works for a job, by a program, until each item has run twice; then the worker leaves. The tokens.
+/// Runs a job with a program until each item has run twice; then the worker leaves. Returns the tokens.
 async fn work(
     cluster: &mut Cluster,
     namespace: &str,
@@ -96,8 +96,8 @@ fn highest(all: &BTreeMap<u32, Vec<u64>>) -> u64 {
     all.values().flatten().copied().max().unwrap_or(0)
 }
 
-/// Every token is above all of its item before; of an item that is new, above all that were given before its coordinator
-/// began.
+/// Every token is above all earlier ones of its item; for a new item, above all that were issued before its coordinator
+/// started.
 #[track_caller]
 fn rise(all: &mut BTreeMap<u32, Vec<u64>>, began: u64, now: BTreeMap<u32, Vec<u64>>) {
     for (item, tokens) in now {
@@ -370,7 +370,7 @@ async fn jobs_of_elastic_job_are_taken_over_and_fire() {
     assert_eq!(look(&client, &root).await, still, "the old tree is left alone");
 }
 
-/// A tree of Elastic-Job's own in the namespace that is served is nobody's to sweep, to make again or to export.
+/// A tree of Elastic-Job's own in the served namespace is not swept, created again or exported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_tree_in_the_served_namespace_is_left_alone() {
     let zk = shared().list();
@@ -397,7 +397,7 @@ async fn a_foreign_tree_in_the_served_namespace_is_left_alone() {
     assert_eq!(look(&client, &format!("{root}/two")).await, foreign);
 }
 
-/// Another tool has written what is no configuration: nothing of the job is done until whoever applies it again, or removes it.
+/// Another tool has written an invalid configuration: the job does nothing until it is applied again, or removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_another_tool_has_spoilt_is_applied_again_or_removed() {
     let zk = shared().list();

@@ -1,11 +1,12 @@
-//! A defect in a part of the ZooKeeper session: it ends the session, never the part alone.
+//! A panic in a part of the ZooKeeper session ends the session, never only the part.
 
 use serde_json::json;
 
 use crate::fleet::{Fleet, PATIENT, shared};
 use crate::harness::*;
 
-/// Each part in turn: another session follows in the same process, the worker comes again, and no run is lost or doubled.
+/// Each part in turn: another session follows in the same process, the worker attaches again, and no run is lost or
+/// duplicated.
 #[tokio::test]
 async fn a_panic_of_any_part_of_the_session_ends_it_and_another_follows() {
     let mut fleet = Fleet::with_mutants(&shared().list(), PATIENT).await;
@@ -15,14 +16,14 @@ async fn a_panic_of_any_part_of_the_session_ends_it_and_another_follows() {
     let log = fleet.log_of(0);
     for (before, part) in ["time", "writer", "watches", "lane", "listener"].into_iter().enumerate() {
         fleet.mutant(&format!("panic-zookeeper-{part}"), "");
-        // A new job gives every part something to do; where the session has gone by now nobody takes it.
+        // A new job gives every part something to do; if the session is gone by now, it is not accepted.
         let _nothing_to_wait_for = fleet.try_apply(job(&format!("new-{part}"), 1, json!({}))).await;
         let logged = || std::fs::read_to_string(&log).unwrap();
         until(format!("a session after that of a broken {part}"), || {
             logged().matches("a new store session is open").count() == before + 1
         })
         .await;
-        assert!(logged().contains(&format!("told to panic: panic-zookeeper-{part}")), "{}", logged());
+        assert!(logged().contains(&format!("injected panic: panic-zookeeper-{part}")), "{}", logged());
         assert_eq!(logged().matches("a task of the ZooKeeper session panicked").count(), before + 1);
         fleet.healthy(0).await;
         assert_eq!(fleet.counted("rosterd_panics_total").await, (before + 1) as f64);

@@ -1,5 +1,5 @@
 //! Coordinators are cut off from their servers: for a moment, for longer than their session, again and again, or so
-//! that the answers to what they wrote are lost.
+//! that the answers to their writes are lost.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ async fn behind_a_proxy(timing: Timing) -> (Proxy, Fleet) {
 
 const WORKERS: [&str; 3] = ["a", "b", "c"];
 
-/// Everything goes on, the nine are done, and nothing was ever doubled.
+/// Everything goes on, the nine are done, and nothing was ever run twice.
 async fn all_is_well(fleet: &Fleet) -> Verdict {
     fleet.assigned("tick", 3).await;
     fleet.more_fires(5).await;
     fleet.nine_done().await
 }
 
-/// Every scheduled time of each item is a run, or is counted with what became of it.
+/// Every scheduled time of each item is a run, or is counted with its result.
 async fn all_accounted_for(fleet: &Fleet) {
     let items = fleet.items("tick").await;
     for item in items {
@@ -54,7 +54,7 @@ async fn an_outage_shorter_than_the_session_stops_nothing() {
     fleet.serving(0).await;
     fleet.nine_in_flight(&["a", "b"], &[]).await;
     proxy.set(Mode::Hole);
-    // The workers' leases are fed from the session's last proof all the while.
+    // The workers' leases depend on the session's last proof meanwhile.
     tokio::time::sleep(Duration::from_secs(4)).await;
     proxy.set(Mode::Pass);
     proxy.cut();
@@ -62,8 +62,8 @@ async fn an_outage_shorter_than_the_session_stops_nothing() {
     fleet.nine_done_once().await;
 }
 
-/// Longer than the session: it stops acknowledging by its own clock, its workers stop or go elsewhere, others take
-/// over what stopped; healed, it has a session of its own again.
+/// Longer than the session: it stops acknowledging by its own clock, its workers stop or go elsewhere, others take over
+/// the stopped runs; after the partition heals, it has a new session.
 #[tokio::test]
 async fn ej_507_zk_lost_mid_run_does_not_run_twice() {
     let (proxy, mut fleet) = behind_a_proxy(QUICK).await;
@@ -130,7 +130,7 @@ async fn ej_1807_jobs_live_on_after_a_flapping_link() {
     all_accounted_for(&fleet).await;
 }
 
-/// What was written is there, and nobody hears so: it is found out, never repeated.
+/// Writes are applied, and their answers are lost: the outcome is read, and the write never repeated.
 #[tokio::test]
 async fn a_lost_answer_is_found_out() {
     let (proxy, mut fleet) = behind_a_proxy(QUICK).await;
@@ -147,7 +147,7 @@ async fn a_lost_answer_is_found_out() {
     all_accounted_for(&fleet).await;
 }
 
-/// A slow link delays, and that is all.
+/// A slow link only delays.
 #[tokio::test]
 async fn a_slow_link_is_only_slow() {
     let (proxy, mut fleet) = behind_a_proxy(PATIENT).await;
@@ -158,12 +158,12 @@ async fn a_slow_link_is_only_slow() {
     all_accounted_for(&fleet).await;
 }
 
-/// Connections end in the midst of a frame, of workers and of the store, one and the other: what had come in part is
-/// nothing, what was said is said again, and nobody is taken for dead.
+/// Connections of workers and of the store end in the middle of a frame: partial frames are dropped, the contents are
+/// sent again, and no worker is marked dead.
 #[tokio::test]
 async fn a_frame_of_which_a_part_comes_is_none() {
     let to_servers = Proxy::start(&shared().list());
-    // Who comes back finds another connection that is torn, after a longer pause each time: nobody's lease is to end by it.
+    // Each reconnect is torn again, after a longer pause each time: no lease may end by it.
     let mut fleet = Fleet::prepare(1, &to_servers.address(), timing(20_000, 500, 40_000));
     fleet.launch(0);
     fleet.serving(0).await;

@@ -1,5 +1,5 @@
-//! A TCP proxy whose connections can be made to do what networks do: nothing at all, without either end being told;
-//! lose what one end says; or break. It runs on a thread of its own, so that no test stalls it.
+//! A TCP proxy that simulates network faults: black holes, without notice to either end; loss in one direction; or
+//! broken connections. It runs on a separate thread, so that no test stalls it.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub enum Mode {
     Pass,
     /// They pass late.
     Slow(Duration),
-    /// They stay where they are: nobody is told, nothing is closed. New connections wait as well.
+    /// They are held: without notice, and without closing anything. New connections wait as well.
     Hole,
-    /// What the servers answer is lost.
+    /// The servers' answers are lost.
     NoAnswers,
 }
 
@@ -28,11 +28,11 @@ pub enum Mode {
 pub struct Proxy {
     pub port: u16,
     mode: watch::Sender<Mode>,
-    /// Connections begun before the last change of this are over.
+    /// Connections from before the last change of this are closed.
     age: watch::Sender<u64>,
     /// How many connections are still to be torn.
     to_tear: Arc<AtomicU64>,
-    /// Of the clients and of the servers.
+    /// The largest request and answer.
     largest: Arc<[AtomicU64; 2]>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
@@ -70,13 +70,13 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// Of the next so many connections that carry something, the bytes that are said next pass in part: then it is
-    /// closed, in the midst of a frame. Whoever comes after them passes.
+    /// On the next `connections` connections with traffic, the next bytes pass only in part: then the connection is
+    /// closed, in the middle of a frame. Later ones pass.
     pub fn tear(&self, connections: u64) {
         self.to_tear.store(connections, Ordering::Relaxed);
     }
 
-    /// All of them were.
+    /// Whether all of them were torn.
     pub fn has_torn(&self) -> bool {
         self.to_tear.load(Ordering::Relaxed) == 0
     }
@@ -100,7 +100,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What connections go by.
+/// The current rules of connections.
 #[derive(Clone)]
 struct Rules {
     modes: watch::Receiver<Mode>,
@@ -109,7 +109,7 @@ struct Rules {
     largest: Arc<[AtomicU64; 2]>,
 }
 
-/// Where a stream is whose frames begin with their length, as ZooKeeper's do.
+/// The position in a stream whose frames begin with their length, as ZooKeeper's do.
 #[derive(Default)]
 struct Frames {
     length: Vec<u8>,

@@ -1,5 +1,5 @@
-//! How large what goes between coordinators and servers becomes. A server refuses a request above 1 MiB
-//! (`jute.maxbuffer`): we keep well below, also in what we ask to be answered, whatever there is much of.
+//! The sizes of requests and answers between coordinators and servers. A server refuses a request above 1 MiB
+//! (`jute.maxbuffer`): we stay well below, in answers as well, at any scale.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
@@ -17,7 +17,7 @@ use crate::raw::{self, Raw};
 const LARGEST: [u64; 2] = [256 * 1024; 2];
 /// How many workers work for each job.
 const WORKERS: u32 = 4;
-/// Nobody is to be taken for dead while thousands of registrations are written.
+/// No worker may be marked dead while thousands of registrations are written.
 const CALM: Timing = timing(20_000, 500, 40_000);
 
 async fn behind(proxy: &Proxy) -> Fleet {
@@ -35,7 +35,7 @@ fn is_small(proxy: &Proxy, limit: [u64; 2], what: &str) {
     assert!(answer > 0 && answer <= limit[1], "{what}: an answer of {answer} bytes");
 }
 
-/// Works for all these jobs, and says how many it was registered for.
+/// Works for all these jobs, and reports for how many it was registered.
 async fn work(mut raw: Raw, jobs: Vec<String>, done: watch::Sender<usize>) {
     let sender = raw.sender.clone();
     let asks = async {
@@ -64,8 +64,8 @@ async fn work(mut raw: Raw, jobs: Vec<String>, done: watch::Sender<usize>) {
     }
 }
 
-/// Hundreds of jobs with four workers each, then a coordinator that comes new and reads it all. `JOBS=5000` makes it
-/// 20,000 instances, which takes minutes: more than the suite has time for.
+/// Hundreds of jobs with four workers each, then a new coordinator that reads it all. `JOBS=5000` makes it 20,000
+/// instances, which takes minutes: more than the suite has time for.
 #[tokio::test]
 async fn many_jobs_and_instances_make_no_large_packets() {
     let proxy = Proxy::start(&shared().list());
@@ -84,7 +84,7 @@ async fn many_jobs_and_instances_make_no_large_packets() {
         working.push((beating, registered, tokio::spawn(work(raw, names.clone(), done))));
     }
     for (_, registered, _) in &mut working {
-        // As long as it goes on, it may take its time.
+        // As long as it makes progress, it may take its time.
         let mut before = 0;
         while before < names.len() {
             before = wait(format!("more than {before} of {} registrations", names.len()), || {

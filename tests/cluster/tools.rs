@@ -1,4 +1,5 @@
-//! What other tools write on a real server past the coordinators: servers, the configuration, and the nodes of the leader.
+//! Writes of other tools to a real server, bypassing the coordinators: servers, the configuration, and the nodes of the
+//! leader.
 
 use rosterd_wire::proto::v1;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::harness::*;
 use crate::judge::{Clean as _, Line, What};
 use crate::worker::{Does, wall};
 
-/// A client that knows nothing of coordinators.
+/// A client that is independent of coordinators.
 struct Tool {
     client: Client,
     root: String,
@@ -23,7 +24,7 @@ impl Tool {
 
     async fn write(&self, path: &str, data: &[u8]) {
         let path = format!("{}/{path}", self.root);
-        // A coordinator may make or remove the node between two requests.
+        // A coordinator may create or remove the node between two requests.
         for _ in 0..1_000 {
             match self.client.set_data(&path, data, None).await {
                 Ok(_) => return,
@@ -92,7 +93,7 @@ async fn a_server_that_another_tool_disables_is_given_nothing_until_it_is_enable
     fleet.verdict().is_clean();
 }
 
-/// Nothing is run for the time before, though the new schedule would have had scheduled times then.
+/// Nothing is run for the time before, although the new schedule would have had scheduled times then.
 #[tokio::test]
 async fn a_configuration_that_another_tool_writes_holds_from_then_on() {
     let (fleet, tool) = scene().await;
@@ -134,7 +135,7 @@ async fn a_configuration_that_another_tool_spoils_stops_its_job_alone_until_it_i
             Some(())
         })
         .await;
-        // What had begun when they heard of it is written down with the next fire of the other job.
+        // Runs that had started when they noticed it are written with the next fire of the other job.
         fleet.more_fires(1).await;
         let before = fleet.verdict().of("rare").count();
         fleet.more_fires(2).await;
@@ -152,7 +153,7 @@ async fn the_flag_of_a_plan_that_another_tool_raises_or_takes_away_is_obeyed_or_
     tool.write(flag, b"").await;
     tool.goes(flag).await;
     fleet.worker_at(0, "c", vec![runs_for("tick", 1)]);
-    // It is up for a moment only, if it is seen at all.
+    // It exists only for a moment, if it is seen at all.
     let takes = async {
         loop {
             let _gone = tool.client.delete(&format!("{}/{flag}", tool.root), None).await;
@@ -219,7 +220,7 @@ async fn a_running_node_that_another_tool_removes_frees_nothing() {
     fleet.verdict().is_clean();
 }
 
-/// An older console fires a job by the data of an instance. Its items run once for it, where they may run at all.
+/// An older console fires a job by the data of an instance. Its items run once for it, if they may run at all.
 #[tokio::test]
 async fn a_trigger_that_an_older_console_writes_into_an_instance_runs_its_items_once() {
     let (fleet, tool) = scene().await;
@@ -234,7 +235,7 @@ async fn a_trigger_that_an_older_console_writes_into_an_instance_runs_its_items_
         tool.write(&path, b"TRIGGER").await;
         fleet
             .items_when("rare", "each of its items to run", |items| {
-                // To the end: one that is still running is passed over by the next command.
+                // To the end: the next command skips an item that is still running.
                 let ran =
                     |item: &v1::ItemSummary| item.counters.as_ref().is_some_and(|it| it.succeeded == times);
                 items.iter().filter(|item| item.owner() == owner).all(ran)
@@ -254,7 +255,7 @@ async fn a_trigger_that_an_older_console_writes_into_an_instance_runs_its_items_
     verdict.is_clean();
 }
 
-/// They say of an item that another runs it, owns it, has taken it over, and that it was skipped, and that a plan is being made.
+/// They mark an item as running, owned and failed over elsewhere, and as skipped, and a plan as in progress.
 #[tokio::test]
 async fn mirrors_that_another_tool_writes_decide_nothing() {
     let (mut fleet, tool) = scene().await;
@@ -273,7 +274,7 @@ async fn mirrors_that_another_tool_writes_decide_nothing() {
     verdict.is_clean();
 }
 
-/// They say of a fire that is held that its items have not started and have completed.
+/// They mark the items of a held fire as not started and as completed.
 #[tokio::test]
 async fn marks_of_a_held_fire_that_another_tool_makes_or_removes_release_nothing() {
     let (mut fleet, tool) = scene().await;

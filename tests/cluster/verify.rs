@@ -1,4 +1,5 @@
-//! `rosterd verify --whole`: what was due in an ensemble, and what became of it, from the histories of all its coordinators.
+//! `rosterd verify --whole`: the scheduled times of an ensemble, and their results, from the histories of all its
+//! coordinators.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,7 +23,7 @@ impl Said {
     }
 }
 
-/// What is said of these coordinators' files.
+/// The result for these coordinators' files.
 fn verify(fleet: &Fleet, seats: &[usize], more: &[&str]) -> Said {
     let mut command = Command::new(binary(false));
     command.env_remove("ROSTERD_SERVER").args(["verify", "--whole", "--server", &fleet.url_of(0)]).args(more);
@@ -38,8 +39,8 @@ fn data_dir(fleet: &Fleet, seat: usize) -> PathBuf {
     fleet.home.path(&format!("c{seat}"))
 }
 
-/// Three coordinators fire, of which one leaves and comes again: each knows of a part of what was due. Together they know
-/// all of it; what none of them knows of is found.
+/// Three coordinators fire, and one of them leaves and comes back: each knows a part of the scheduled times. Together
+/// they know all; a time that none of them knows is found.
 #[tokio::test]
 async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
     const ALL: [usize; 3] = [0, 1, 2];
@@ -61,7 +62,7 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
     fleet.serving(0).await;
     fleet.more_fires_at_all(1).await;
     fleet.paused("tick").await;
-    // It is given an item, and never runs it.
+    // It owns an item, and never runs it.
     fleet.worker_at(1, "d", vec![runs_for("tick", 1)]);
     fleet.assigned("tick", 4).await;
 
@@ -69,7 +70,7 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
     assert_eq!(few.code, Some(2), "{}", few.out);
     assert!(few.err.contains("there are 3 coordinators, and 2 data directories were given"), "{}", few.err);
 
-    // What was due is judged some seconds later, when each has written what it did: until then there is less of it.
+    // Scheduled times are judged some seconds later, when each has written its rows: until then there are fewer.
     let all = fleet.verdict().of("tick").filter(|run| run.source == "NORMAL_TRIGGER").count() as u64;
     let said = wait("a verdict on all that was due", || async {
         let said = verify(&fleet, &ALL, &["--json"]);
@@ -81,7 +82,7 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
     .await;
     assert_eq!(said["violations"], json!([]));
     assert_eq!((&said["notes"], &said["scheduled_times"]["unknown"]), (&json!([]), &Value::Null), "{said}");
-    // None of them knows enough alone: what it does not know of looks as if nothing had become of it.
+    // None of them knows enough alone: a scheduled time that it does not know seems to have no result.
     let parts = ALL.map(|seat| runs_in(&fleet, seat));
     assert!(parts.iter().all(|runs| (1..all).contains(runs)), "{parts:?} of {all}");
 
@@ -99,7 +100,7 @@ async fn what_was_due_in_an_ensemble_is_in_the_histories_of_its_coordinators() {
     assert_eq!(found[0]["proof"][0]["line"]["fire"], json!(fire), "{found}");
 }
 
-/// Whether an instance has an item of which it ran nothing.
+/// Whether an instance owns an item that it never ran.
 fn is_given_one(judged: &Value, instance: &str) -> bool {
     judged["owners"].as_array().unwrap().iter().any(|owner| {
         let name = owner["instance"].as_str().unwrap();
@@ -115,16 +116,16 @@ fn history(fleet: &Fleet, seat: usize) -> Connection {
     db
 }
 
-/// How many runs of scheduled times a history knows of.
+/// How many runs of scheduled times a history has.
 fn runs_in(fleet: &Fleet, seat: usize) -> u64 {
     let count = "SELECT count(*) FROM runs WHERE source = 'NORMAL_TRIGGER'";
     let count: i64 = history(fleet, seat).query_row(count, [], |row| row.get(0)).unwrap();
     u64::try_from(count).unwrap()
 }
 
-/// One run goes from all histories: its item, and when it was due.
+/// Removes one run from all histories. Returns its item and scheduled time.
 fn forget_one(fleet: &Fleet, seats: &[usize]) -> (u32, i64) {
-    // Something is known of its item before it, and of later scheduled times too.
+    // The histories have earlier runs of its item, and later scheduled times too.
     let third = "SELECT item, token, fire FROM runs WHERE source = 'NORMAL_TRIGGER' ORDER BY item, fire LIMIT 1 OFFSET 2";
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let (item, token, fire): (u32, i64, i64) = history(fleet, 1).query_row(third, [], row).unwrap();

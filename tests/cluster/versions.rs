@@ -1,5 +1,5 @@
-//! Coordinators of two versions serve one namespace, as they do during an upgrade. The later one says another version,
-//! and whatever it writes has fields that the other does not know.
+//! Coordinators of two versions serve one namespace, as they do during an upgrade. The later one reports another
+//! version, and all its nodes have fields that the other does not know.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::harness::*;
 use crate::judge::Verdict;
 
 const LATER: &str = "999.0.0";
-/// What the later version's nodes have in them.
+/// The additional field of the later version's nodes.
 const MORE: &str = "of_a_later_version";
 
 impl Fleet {
@@ -39,9 +39,9 @@ impl Fleet {
     }
 }
 
-/// From one version to the next, and back again; work is in flight all the while. Jobs are hosted, led and changed by both,
-/// nothing is lost or repeated, and what the later one has added to a job's policy is still there when the earlier one
-/// has changed the job.
+/// From one version to the next, and back again; work is in flight all the while. Jobs are hosted, led and changed by
+/// both, nothing is lost or repeated, and the field that the later one has added to a job's policy is still there when
+/// the earlier one has changed the job.
 #[tokio::test]
 async fn two_versions_serve_together() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
@@ -51,7 +51,7 @@ async fn two_versions_serve_together() {
     std::fs::write(later.join("later"), "").unwrap();
     fleet.busy(&["a", "b", "c"]).await;
     let before = fleet.accounts_so_far("tick").await;
-    // What came due while it was paused is counted once it has fired again.
+    // Scheduled times of the pause are counted once it has fired again.
     fleet.more_fires_at_all(1).await;
     let counted = fleet.counters("tick").await;
     let version = fleet.versions().await;

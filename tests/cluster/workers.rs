@@ -1,5 +1,5 @@
-//! Workers die, stand still or are cut off, their items spread over several coordinators: nothing is lost, nothing
-//! doubled, and only what was in flight at the victim runs again.
+//! Workers die, freeze or are cut off, with their items spread over several coordinators: nothing is lost or run twice,
+//! and only runs in flight at the victim run again.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     taken_over(&fleet).await;
 }
 
-/// What was in flight at the victim is recorded as crashed; the others go on, and the next fire runs all items.
+/// Runs in flight at the victim are recorded as crashed; the others go on, and the next fire runs all items.
 #[tokio::test]
 async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_runs_elsewhere() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
@@ -88,10 +88,10 @@ async fn without_failover_a_killed_workers_runs_are_crashed_and_the_next_fire_ru
     assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 15, 3));
 }
 
-/// The coordinator that would have noticed dies with it: others do.
+/// The coordinator that would have noticed it dies as well: others notice it.
 #[tokio::test]
 async fn ej_669_failover_across_hosts() {
-    // Its host's session ends first, and then its lease: both are waited for.
+    // Its host's session ends first, and then its lease: the test waits for both.
     let mut fleet = Fleet::start(3, &shared().list(), timing(6000, 500, 12_000)).await;
     nine_in_flight(&mut fleet, &[]).await;
     let instance = fleet.instances("nine").await.into_iter().find(|row| row.address == "host-a").unwrap();
@@ -118,7 +118,7 @@ async fn a_frozen_worker_that_wakes_changes_nothing() {
     taken_over(&fleet).await;
 }
 
-/// Nine items in flight; one of their workers has a network of its own.
+/// Nine items in flight; one of their workers has a separate network.
 async fn across(net: &Net) -> Fleet {
     let mut fleet = Fleet::prepare(3, &shared().list(), PATIENT);
     for seat in 0..3 {
@@ -133,7 +133,7 @@ async fn across(net: &Net) -> Fleet {
     fleet
 }
 
-/// Packets vanish, both ways or one; neither end is told.
+/// Packets vanish, in both directions or one, without notice to either end.
 async fn cut_off(ways: &[Way]) {
     if !net::possible() {
         return;
@@ -164,8 +164,8 @@ async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
     cut_off(&[Way::FromWorker]).await;
 }
 
-/// A process vanishes without a FIN, and another one comes under its address: that is a worker of its own. The address
-/// gives it nothing of what the first had; and the first, once it is heard again, is neither of the two.
+/// A process vanishes without a FIN, and another one comes with its address: that is a different worker. The address
+/// gives it nothing of the first one's state; and the first, once it reconnects, has a third identity.
 #[tokio::test]
 async fn who_comes_under_the_address_of_one_that_vanished_is_another() {
     if !net::possible() {
@@ -204,9 +204,9 @@ async fn under(fleet: &Fleet, address: &str) -> BTreeSet<String> {
     rows.filter(|row| row.address == address).map(|row| row.instance).collect()
 }
 
-/// Its host died before it had written down that the worker gave the job up, and the instance went with its session. The
-/// worker lives and is attached, so that the leader, which is another, waits for the instance: until the worker's next host,
-/// which hears of it too, takes it out of the assignment.
+/// Its host died before it had written that the worker gave the job up, and the instance ended with its session. The
+/// worker is alive and attached, so the leader, another coordinator, waits for the instance, until the worker's next
+/// host, which gets the Unregister as well, removes it from the assignment.
 #[tokio::test]
 async fn a_job_that_is_given_up_over_the_death_of_its_host_goes_to_others() {
     let mut fleet = Fleet::start(3, &shared().list(), PATIENT).await;
@@ -241,7 +241,7 @@ async fn a_job_that_is_given_up_over_the_death_of_its_host_goes_to_others() {
             })
             .await
     };
-    // It goes on living: else its death would give the items away.
+    // It stays alive: otherwise its death would release the items.
     let lives = async {
         for sequence in 1.. {
             raw.heartbeat(sequence).await;

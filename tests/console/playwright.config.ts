@@ -1,4 +1,4 @@
-// The web console in Debian's Chromium. No browser is ever downloaded; what tests leave behind is below target/console-tests.
+// The web console in Debian's Chromium. No browser is ever downloaded; artifacts are below target/console-tests.
 import { defineConfig } from '@playwright/test';
 
 export const OUT = '../../target/console-tests';
@@ -9,7 +9,7 @@ export default defineConfig({
   // Two, each with a coordinator and workers of its own.
   workers: 2,
   fullyParallel: false,
-  // A test that fails now and then has failed.
+  // A flaky test has failed.
   retries: 0,
   forbidOnly: true,
   timeout: 90_000,
@@ -20,11 +20,11 @@ export default defineConfig({
     viewport: { width: 1280, height: 800 },
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
-    // TRACE=1 keeps a trace of each test: it makes them slow.
+    // TRACE=1 keeps a trace of each test, which makes them slow.
     trace: process.env.TRACE ? 'on' : 'off',
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-      // As root, as build machines are, Chromium has no sandbox of its own.
+      // As root, for example on build machines, Chromium cannot sandbox itself.
       args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
     },
   },

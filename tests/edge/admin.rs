@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rosterd_api::edge::EdgeConfig;
-use rosterd_coordinator::handle::{Action, Happening, Health, MachineAction, Operation, ServerRow, Target};
+use rosterd_coordinator::handle::{
+    Action, ClusterEvent, Health, MachineAction, Operation, ServerRow, Target,
+};
 use rosterd_domain::id::{Item, JobName, ServerAddress};
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
@@ -104,7 +106,7 @@ async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
     assert!(served.fake.operations.lock().unwrap().is_empty());
 }
 
-/// An empty list was the answer to a mistyped name.
+/// Regression: the answer to a mistyped name was an empty list.
 #[tokio::test]
 async fn who_asks_for_the_history_of_a_job_or_item_that_nobody_knows_is_told_so() {
     let served = serve(config()).await;
@@ -118,7 +120,7 @@ async fn who_asks_for_the_history_of_a_job_or_item_that_nobody_knows_is_told_so(
     assert!(status.message().contains("rosterd jobs list"), "{}", status.message());
     let status = admin.list_events(events("nobody")).await.unwrap_err();
     assert_eq!((status.code(), reason(&status)), unknown);
-    // What became of runs is a kind of its own.
+    // Outcomes of runs are a separate kind.
     let crashes = v1::ListEventsRequest { kind: v1::EventKind::Run.into(), ..Default::default() };
     let told = admin.list_events(crashes).await.unwrap().into_inner().events;
     assert_eq!(told[0].kind(), v1::EventKind::Run);
@@ -138,7 +140,7 @@ async fn who_asks_for_the_history_of_a_job_or_item_that_nobody_knows_is_told_so(
     assert_eq!(get_with(served.address, "/api/runs?job=j&token=7", "").await.0, 400);
 }
 
-/// The jobs that know a machine are found, and asked for as one operation.
+/// The jobs that know a machine are found, and changed in one operation.
 #[tokio::test]
 async fn what_is_asked_of_a_machine_is_asked_of_the_jobs_that_know_it() {
     let served = serve(config()).await;
@@ -189,7 +191,7 @@ async fn runs_are_counted_for_each_interval() {
     }
 }
 
-/// What is asked for reaches the history, and what that says comes back.
+/// The filter reaches the history, and its answer comes back.
 #[tokio::test]
 async fn events_are_listed() {
     let served = serve(config()).await;
@@ -246,7 +248,7 @@ async fn fires_come_in_pages() {
 async fn a_call_ends_at_its_clients_deadline() {
     let served = serve(config()).await;
     served.fake.jobs.lock().unwrap().0 = Jobs::Never;
-    // By hand: a client library would give up by itself.
+    // Raw: a client library would give up by itself.
     let io = tokio::net::TcpStream::connect(served.address).await.unwrap();
     let (mut client, connection) = h2::client::handshake(io).await.unwrap();
     let _connection = tokio::spawn(connection);
@@ -280,7 +282,7 @@ async fn a_panic_in_a_call_is_an_answer() {
     );
 }
 
-/// Who is asked says how it is; of others only what they wrote is known.
+/// The coordinator that is asked reports its own state; the state of others is only what they wrote.
 #[tokio::test]
 async fn a_suspended_coordinator_does_not_look_well() {
     let served = serve(config()).await;
@@ -306,8 +308,8 @@ async fn a_suspended_coordinator_does_not_look_well() {
     assert_eq!(refused.message(), "the coordinator that was asked is suspended: no answer");
 }
 
-fn happened(job: &str, what: String) -> Arc<Happening> {
-    Arc::new(Happening::Job { job: JobName::new(job).unwrap(), action: Action::Change, what, by: None })
+fn happened(job: &str, what: String) -> Arc<ClusterEvent> {
+    Arc::new(ClusterEvent::Job { job: JobName::new(job).unwrap(), action: Action::Change, what, by: None })
 }
 
 #[tokio::test]
@@ -315,8 +317,8 @@ async fn a_watcher_is_told_of_its_job_and_of_what_it_lost() {
     let served = serve(config()).await;
     let request = v1::WatchRequest { job: "j".into() };
     let mut watch = admin(&served).await.watch(request).await.unwrap().into_inner();
-    served.fake.happenings.send(happened("other", "made".into())).unwrap();
-    served.fake.happenings.send(happened("j", "changed".into())).unwrap();
+    served.fake.events.send(happened("other", "made".into())).unwrap();
+    served.fake.events.send(happened("j", "changed".into())).unwrap();
     let told = soon("an event", watch.message()).await.unwrap().unwrap();
     let Some(Event::Job(event)) = told.event else { panic!("{told:?}") };
     assert_eq!(
@@ -327,16 +329,16 @@ async fn a_watcher_is_told_of_its_job_and_of_what_it_lost() {
     let long = "x".repeat(100_000);
     let flood = async {
         loop {
-            fake.happenings.send(happened("j", long.clone())).unwrap();
+            fake.events.send(happened("j", long.clone())).unwrap();
             tokio::task::yield_now().await;
-            if fake.happenings.len() >= 16 {
+            if fake.events.len() >= 16 {
                 return;
             }
         }
     };
     soon("a watcher that lags", flood).await;
     for _ in 0..17 {
-        served.fake.happenings.send(happened("j", long.clone())).unwrap();
+        served.fake.events.send(happened("j", long.clone())).unwrap();
     }
     let lost = async {
         loop {

@@ -1,4 +1,4 @@
-//! Who may call what: the table of rights against every method of the descriptor set.
+//! Authorization: the table of rights against every method of the descriptor set.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use crate::pages::get_with;
 use crate::support::{Served, Worker, config, hello, serve, soon};
 
-/// A secret that nobody else has.
+/// A unique secret.
 pub(crate) fn secret(number: u8) -> Secret {
     Secret::from_bytes([number; ID_BYTES], [number; SECRET_BYTES])
 }
@@ -33,7 +33,7 @@ async fn guarded() -> Served {
     serve(config).await
 }
 
-/// Who asks in the table below: nobody, a wrong secret, one of each role, one that was revoked.
+/// The callers in the table below: no credential, a wrong secret, one of each role, a revoked one.
 fn columns() -> [(&'static str, Option<String>); 7] {
     let text = |number| Some(secret(number).text().to_owned());
     [
@@ -53,7 +53,7 @@ const LOOKS: &str = "?? ?? no ok ok ok ??";
 const KEEPS: &str = "?? ?? no no ok ok ??";
 const MAKES: &str = "?? ?? no no no ok ??";
 
-/// Every method, and what becomes of who asks: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
+/// Every method, and the result for each caller: `??` is UNAUTHENTICATED, `no` PERMISSION_DENIED.
 const TABLE: [(&str, &str); 37] = [
     ("/rosterd.v1.WorkerService/Session", WORKS),
     ("/rosterd.v1.AdminService/ListJobs", LOOKS),
@@ -107,7 +107,7 @@ async fn call(channel: &Channel, path: &str, secret: Option<&str>, streams: bool
         metadata.insert("authorization", format!("Bearer {secret}").parse().unwrap());
     }
     if streams {
-        // Its head says whether it is allowed; what follows is not of interest.
+        // The response header shows whether it is allowed; the rest is irrelevant.
         let mut request = tonic::Request::new(tokio_stream::iter([()]));
         *request.metadata_mut() = metadata;
         let call = client.streaming(request, path.parse().unwrap(), codec);
@@ -162,7 +162,7 @@ async fn every_method_is_open_to_whom_the_table_says_and_to_nobody_else() {
             let got = match call(&channel, path, secret.as_deref(), streams).await {
                 Err(status) if status.code() == Code::Unauthenticated => "??",
                 Err(status) if status.code() == Code::PermissionDenied => "no",
-                // Whatever else is wrong with an empty request was found by who carries it out.
+                // Any other error of an empty request comes from its handler.
                 _ => "ok",
             };
             assert_eq!(got, expected, "{path} as {who}");
@@ -180,7 +180,7 @@ async fn every_method_is_open_to_whom_the_table_says_and_to_nobody_else() {
             assert_eq!(got, expected, "{path} as {who}");
         }
     }
-    // Two may change, in seven ways, and one in two more; nothing that was refused was carried out. An empty
+    // Two roles may change, with seven methods, and one with two more; refused requests were not executed. An empty
     // request is refused before that.
     assert!(served.fake.operations.lock().unwrap().len() <= 1, "only an empty apply gets so far");
 }

@@ -1,4 +1,4 @@
-//! The console's files, spoken for by hand over HTTP/1: whom they are served to, under which paths, with which headers.
+//! The console's files over raw HTTP/1: to whom they are served, under which paths, with which headers.
 
 use rosterd_api::access::Credentials;
 
@@ -12,7 +12,7 @@ async fn get(served: &Served, path: &str, heads: &str) -> Answered {
 
 const PAGE: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
 
-/// The addresses that the page loads from, as it has them.
+/// The addresses from which the page loads, as written.
 fn loaded(html: &str) -> Vec<String> {
     let written = [" src=\"", " href=\""]
         .into_iter()
@@ -69,7 +69,7 @@ async fn what_a_browser_has_is_not_sent_again() {
     assert_eq!(get(&served, "/", "If-None-Match: \"other\"\r\n").await.code, 200);
 }
 
-/// A proxy may take the prefix off, or not: all of it is there both ways, and the page's addresses begin at the prefix.
+/// A proxy may strip the prefix, or not: everything works both ways, and the page's addresses begin with the prefix.
 #[tokio::test]
 async fn behind_a_prefix_everything_is_below_it() {
     let mut config = config();
@@ -92,7 +92,7 @@ async fn behind_a_prefix_everything_is_below_it() {
     assert_eq!(get(&served, "/tools/rosterdx", "").await.code, 401);
 }
 
-/// Nobody without a credential takes places of others, however many files are asked for.
+/// Clients without a credential do not take the places of others, however many files they request.
 #[tokio::test]
 async fn the_consoles_files_take_no_place_of_requests() {
     let mut config = config();

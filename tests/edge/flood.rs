@@ -19,7 +19,7 @@ const MANY: u64 = 10_000;
 async fn ten_thousand_small_heartbeats_do_not_end_the_connection() {
     let mut served = serve(config()).await;
     let channel = served.channel().await;
-    // Nobody takes the frames out of this inbox until all are sent.
+    // Nothing reads the frames from this inbox until all are sent.
     let (worker, mut seen) = served.attached(channel.clone()).await;
     for sequence in 1..=MANY {
         worker.send(heartbeat(sequence)).await;
@@ -42,8 +42,8 @@ fn encoded(sequence: u64) -> bytes::Bytes {
     message.into()
 }
 
-/// Many libraries send each message in a DATA frame of its own; the stack below counts small ones that are
-/// unread, and closes the connection.
+/// Many libraries send each message in a separate DATA frame; the HTTP/2 stack counts small unread ones, and closes the
+/// connection.
 #[tokio::test]
 async fn ten_thousand_heartbeats_in_frames_of_their_own_do_not_end_the_connection() {
     for inbox in [1_000_000, 100] {
@@ -71,7 +71,7 @@ async fn ten_thousand_heartbeats_in_frames_of_their_own_do_not_end_the_connectio
         }
         for sequence in 1..=MANY {
             if sequence == 100 {
-                // So many were taken. The others wait in the connection until there is room.
+                // This many were taken. The others wait in the connection until there is room.
                 seen.room.add_permits(usize::try_from(MANY).unwrap());
             }
             assert!(
@@ -84,7 +84,7 @@ async fn ten_thousand_heartbeats_in_frames_of_their_own_do_not_end_the_connectio
     }
 }
 
-/// A head whose frames go on and on, empty or full (CVE-2024-27316, RUSTSEC-2024-0332).
+/// A header with endless frames, empty or full (CVE-2024-27316, RUSTSEC-2024-0332).
 #[tokio::test]
 async fn a_head_that_never_ends_ends_its_connection_alone() {
     let field = [0, 1, b'a', 1, b'b'];
@@ -97,7 +97,7 @@ async fn a_head_that_never_ends_ends_its_connection_alone() {
             [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
         };
         let (mut reads, mut writes) = TcpStream::connect(served.address).await.unwrap().into_split();
-        // The preface, settings, and a head without its end.
+        // The preface, settings, and a header without its end.
         let opening =
             [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, &[]), &frame(1, 1, &[])].concat();
         writes.write_all(&opening).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_head_that_never_ends_ends_its_connection_alone() {
     }
 }
 
-/// Who sends more than is taken is slowed down: by then it still hears what is said to it, and no other stream waits.
+/// A worker that sends more than is taken is slowed down: it still receives frames, and no other stream waits.
 #[tokio::test]
 async fn frames_that_find_no_room_hold_back_their_stream_and_no_other() {
     let mut served = serve(config()).await;
@@ -218,7 +218,7 @@ fn http2(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn streams_opened_and_reset_end_their_own_connection_alone() {
-    // By hand: a library does not send what is reset before it was sent.
+    // Raw: a library does not send a request that is reset before it was sent.
     const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
     let mut served = serve(config()).await;
     let healthy = served.channel().await;

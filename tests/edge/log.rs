@@ -1,4 +1,4 @@
-//! What the log says of those who were refused.
+//! The log lines of refused clients.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Logging in with a browser: a credential becomes a cookie, which is worth nothing to other pages, to other programs, and
+//! Logging in with a browser: a credential becomes a cookie, which is useless to other pages, to other programs, and
 //! after its end.
 
 use std::sync::{Arc, Mutex};
@@ -208,7 +208,7 @@ async fn who_fails_too_often_waits_also_with_the_right_credential() {
     assert_eq!((refused.code, refused.json()["code"].as_str()), (429, Some("LOGIN_THROTTLED")));
     let wait: u64 = refused.head("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    // Programs with a credential are nobody's guesses.
+    // Requests of programs with a credential do not count as guesses.
     let heads = format!("Authorization: Bearer {}\r\n", secret(3).text());
     assert_eq!(ask(&served, "GET", "/api/jobs", &heads, "").await.code, 200);
 }

@@ -2,7 +2,7 @@
 //! wait is for a state, with a deadline that only a failure reaches.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure")]
-// A test binary exports nothing: what its rooms share is `pub`.
+// A test binary exports nothing: items that its modules share are `pub`.
 #![allow(unreachable_pub)]
 
 mod admin;

@@ -1,4 +1,4 @@
-//! How connections and streams open, and what becomes of those that do not.
+//! How connections and streams open, and what happens to those that do not.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A web page in a person's browser is nobody whom a coordinator without credentials should obey.
+//! A coordinator without credentials must not obey web pages in a person's browser.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ async fn on_loopback() -> Served {
     serve(config).await
 }
 
-/// What a request over HTTP/1.1 is answered.
+/// The answer to a request over HTTP/1.1.
 async fn http1(address: SocketAddr, head: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());

@@ -1,4 +1,4 @@
-//! The HTTP side, spoken by hand over HTTP/1.
+//! The HTTP side, over raw HTTP/1.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{Jobs, config, instance, job, serve, soon};
 
-/// Status, heads and body of a GET.
+/// Status, headers and body of a GET.
 pub(crate) async fn get_with(address: SocketAddr, path: &str, heads: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{heads}\r\n");

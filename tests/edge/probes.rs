@@ -1,4 +1,4 @@
-//! What takes no credential: it takes no place of others either, and may have a listener of its own.
+//! Endpoints without a credential: they do not take the places of others, and may have a listener of their own.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! REST, spoken by hand over HTTP/1: Elastic-Job's routes, rights, problems, pages, tags, live events.
+//! REST, over raw HTTP/1: Elastic-Job's routes, rights, problems, pages, tags, live events.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use rosterd_api::access::{Credentials, Grant};
 use rosterd_api::layers::methods::Role;
 use rosterd_coordinator::handle::{
-    Action, Happening, JobRow, JobStatus, MachineAction, Operation, ServerRow, Surveyed, Target, WorkerChange,
+    Action, ClusterEvent, JobRow, JobStatus, MachineAction, Operation, ServerRow, Surveyed, Target,
+    WorkerEvent,
 };
 use rosterd_domain::id::{InstanceId, Item, JobName, ServerAddress, Token};
 use rosterd_domain::item::{Ended, Outcome, Source};
@@ -58,7 +59,7 @@ async fn jobs_have_elastic_jobs_words_for_their_status() {
     assert_eq!(crashed[0]["jobName"], "b");
 }
 
-/// A page of ten jobs once read all thousands of them.
+/// Regression: a page of ten jobs read all thousands of them.
 #[tokio::test]
 async fn only_the_jobs_of_a_page_are_read() {
     let served = serve(config()).await;
@@ -91,7 +92,7 @@ async fn lists_come_sorted_and_in_pages() {
         let Some(link) = page.head("link") else { break };
         let (next, relation) = link.split_once(">; ").unwrap();
         assert_eq!(relation, "rel=\"next\"");
-        // Relative to what was asked.
+        // Relative to the request.
         path = format!("/api/jobs{}", next.trim_start_matches('<'));
     }
     assert_eq!(seen, ["e", "d", "c", "b", "a"]);
@@ -137,7 +138,7 @@ async fn changes_are_the_operations_that_grpc_asks_for() {
     }
 }
 
-/// What is refused, by whichever layer, says what, why and what to do, in one form.
+/// Each refusal, by whichever layer, says what, why and what to do, in one format.
 #[tokio::test]
 async fn refusals_are_problems_with_a_code_and_its_page() {
     let served = serve(config()).await;
@@ -262,8 +263,8 @@ async fn a_watcher_that_comes_back_misses_nothing() {
         let (job, what) = (JobName::new("j").unwrap(), what.to_owned());
         served
             .fake
-            .happenings
-            .send(Arc::new(Happening::Job { job, action: Action::Change, what, by: None }))
+            .events
+            .send(Arc::new(ClusterEvent::Job { job, action: Action::Change, what, by: None }))
             .unwrap();
     };
     let mut first = live(&served, "").await;
@@ -275,7 +276,7 @@ async fn a_watcher_that_comes_back_misses_nothing() {
     let mut again = live(&served, &format!("Last-Event-ID: {}\r\n", seen[0].0)).await;
     let rest = events(&mut again, 2).await;
     assert!(rest.iter().all(|(_, kind)| kind == "job"), "{rest:?}");
-    // One of another coordinator's life says nothing of what was missed here.
+    // An id of another coordinator process does not show which events were missed here.
     let mut foreign = live(&served, "Last-Event-ID: other-1.7\r\n").await;
     assert_eq!(events(&mut foreign, 1).await[0].1, "lost");
 }
@@ -298,17 +299,17 @@ async fn what_happens_is_named_for_programs_and_told_for_people() {
     let job = JobName::new("j").unwrap();
     let instance = InstanceId::new("10.0.0.7@-@w").unwrap();
     let told = [
-        Happening::Job {
+        ClusterEvent::Job {
             job: job.clone(),
             action: Action::Pause,
             what: "paused".into(),
             by: Some("eve".into()),
         },
-        Happening::Asked { job: None, action: Action::Drain, what: "drain w".into(), by: None },
-        Happening::Worker { instance, change: WorkerChange::Dead },
+        ClusterEvent::Asked { job: None, action: Action::Drain, what: "drain w".into(), by: None },
+        ClusterEvent::Worker { instance, change: WorkerEvent::Dead },
     ];
-    for happening in told {
-        served.fake.happenings.send(Arc::new(happening)).unwrap();
+    for event in told {
+        served.fake.events.send(Arc::new(event)).unwrap();
     }
     let paused = data(&mut stream).await;
     assert_eq!(
@@ -332,7 +333,7 @@ async fn the_api_describes_itself() {
     assert!(!page.body.contains("<script"));
 }
 
-/// What the suites of refusals meet is what the description has.
+/// The refusals of the test suites match the description.
 #[tokio::test]
 async fn refusals_that_are_met_are_in_the_description() {
     let served = serve(config()).await;

@@ -1,4 +1,4 @@
-//! What becomes of streams and calls when a credential is revoked or changes, and of jobs that it is not for.
+//! What happens to streams and calls when a credential is revoked or changes, and to jobs that it does not cover.
 
 use std::sync::Arc;
 
@@ -72,11 +72,11 @@ async fn an_open_stream_ends_when_its_credential_is_revoked() {
     let again = watcher.watch(with(v1::WatchRequest::default(), 2)).await.unwrap_err();
     assert_eq!(reason(&again), "UNAUTHENTICATED");
 
-    // Who kept theirs is not disturbed.
+    // Clients whose credential is unchanged are not disturbed.
     served
         .fake
-        .happenings
-        .send(Arc::new(rosterd_coordinator::handle::Happening::Job {
+        .events
+        .send(Arc::new(rosterd_coordinator::handle::ClusterEvent::Job {
             job: "j".parse().unwrap(),
             action: rosterd_coordinator::handle::Action::Pause,
             what: "paused".into(),
@@ -86,7 +86,7 @@ async fn an_open_stream_ends_when_its_credential_is_revoked() {
     assert!(soon("an event", other.message()).await.unwrap().is_some());
 }
 
-/// The end of its stream waits behind what it does not read: it is not listened to all the same.
+/// The end of its stream waits behind frames that it does not read: its frames are still not accepted.
 #[tokio::test]
 async fn a_revoked_worker_that_reads_nothing_is_not_listened_to() {
     let (mut served, credentials) = guarded(grants()).await;
@@ -131,8 +131,8 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
     assert!(matches!(seen.frame().await, Some(FromWorker::Heartbeat { .. })), "the stream goes on");
 }
 
-/// It was refused as a whole. The coordinator knows which of its jobs it has lost; of those it says how its runs ended, and
-/// nothing else.
+/// Regression: it was refused as a whole. The coordinator knows which of its jobs it has lost; for these it may only
+/// report how its runs ended.
 #[tokio::test]
 async fn a_worker_that_lost_a_job_goes_on_with_the_others() {
     let jobs = Jobs::parse(["a-*"]).unwrap();
@@ -165,7 +165,8 @@ async fn a_worker_that_lost_a_job_goes_on_with_the_others() {
     assert!(matches!(resuming.next().await.unwrap().unwrap().frame, Some(Out::Refused(_))));
 }
 
-/// Whatever a frame is, what it says of jobs that are not the credential's ends at the edge, with an answer where it has one.
+/// Parts of any frame about jobs that the credential does not cover are dropped at the edge, with an answer if the
+/// frame has one.
 #[tokio::test]
 async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     let jobs = Jobs::parse(["a-*"]).unwrap();
@@ -210,7 +211,7 @@ async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
     assert!(matches!(seen.frame().await, Some(FromWorker::RunProgress { .. })));
 }
 
-/// The worker of a machine that was disabled was started anew as on another one, and was given items.
+/// Regression: the worker of a disabled machine was restarted with another address, and was assigned items.
 #[tokio::test]
 async fn a_worker_is_on_the_machines_of_its_credential_and_on_no_others() {
     let machines = Machines::parse(["10.0.7.*"]).unwrap();
@@ -228,7 +229,8 @@ async fn a_worker_is_on_the_machines_of_its_credential_and_on_no_others() {
     assert!(refused.message().contains("not for workers on 10.0.8.3, only on 10.0.7.*"), "{refused:?}");
 }
 
-/// One that has its limit opens no further stream; where one has ended, there is a place again. Others have their own.
+/// A credential at its limit opens no further stream; when one has ended, there is room again. Others have their own
+/// limit.
 #[tokio::test]
 async fn a_credential_opens_so_many_streams_and_no_more() {
     let limits = Limits { streams: 2, ..Limits::default() };
@@ -320,7 +322,7 @@ async fn a_backup_takes_all_jobs_and_a_restore_the_one_that_it_is_of() {
     let refused = client.backup(with(v1::BackupRequest {}, 4)).await.unwrap_err();
     assert_eq!(reason(&refused), "PERMISSION_DENIED");
     assert!(refused.message().contains("a backup, which holds all jobs"), "{refused:?}");
-    // Without a restriction: in parts of a bounded length, which come to the whole.
+    // Without a restriction: in parts of a bounded length, which add up to the whole.
     credentials.replace(grants());
     let mut parts = client.backup(with(v1::BackupRequest {}, 4)).await.unwrap().into_inner();
     let (mut lengths, mut left) = (Vec::new(), Vec::new());

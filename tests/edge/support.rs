@@ -17,7 +17,7 @@ use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
 use rosterd_coordinator::handle::{
-    Change, ChangeEffect, Done, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, JobStatus,
+    Change, ChangeEffect, ClusterEvent, Done, Health, InstanceRow, ItemRow, JobDetail, JobRow, JobStatus,
     MachineRow, MemberRow, Operation, Peer, Room, ServerRow, Survey, Surveyed,
 };
 use rosterd_coordinator::member::Member;
@@ -47,16 +47,16 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 use tonic_types::StatusExt as _;
 
-/// No wait of a test that passes takes as long.
+/// No wait of a passing test takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The answer, or a failure that says what was waited for.
+/// The answer, or a failure that names the awaited state.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// Looks again and again until it is so.
+/// Polls until the condition holds.
 pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let looks = async {
         while !so() {
@@ -93,23 +93,23 @@ pub(crate) enum Jobs {
 pub(crate) struct Fake {
     namespace: Namespace,
     pub(crate) health: watch::Sender<Health>,
-    pub(crate) happenings: broadcast::Sender<Arc<Happening>>,
+    pub(crate) events: broadcast::Sender<Arc<ClusterEvent>>,
     opened: mpsc::UnboundedSender<Seen>,
     pub(crate) refuse: Mutex<Option<Refusal>>,
     pub(crate) jobs: Mutex<(Jobs, Vec<JobRow>)>,
     pub(crate) instances: Mutex<Vec<InstanceRow>>,
     pub(crate) servers: Mutex<Vec<ServerRow>>,
     pub(crate) operations: Mutex<Vec<Operation>>,
-    /// How many frames an inbox takes that nobody looks at.
+    /// How many frames an unread inbox takes.
     pub(crate) inbox: AtomicUsize,
-    /// What a survey finds, and how many there were.
+    /// The result of a survey, and how many there were.
     pub(crate) surveyed: Mutex<Vec<Surveyed>>,
     pub(crate) surveys: AtomicUsize,
-    /// The thread that the jobs were last asked for on.
+    /// The thread of the last query of the jobs.
     pub(crate) asked_on: Mutex<Option<String>>,
     /// How many jobs were read for lists.
     pub(crate) looked_at: AtomicUsize,
-    /// The registry gives no answer.
+    /// The store does not answer.
     pub(crate) unread: AtomicBool,
 }
 
@@ -261,8 +261,8 @@ impl Backend for Fake {
         async { Ok(BTreeMap::new()) }.boxed()
     }
 
-    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
-        self.happenings.subscribe()
+    fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>> {
+        self.events.subscribe()
     }
 
     fn health(&self) -> watch::Receiver<Health> {
@@ -270,7 +270,7 @@ impl Backend for Fake {
     }
 }
 
-/// A backup of one long line and one job that is left out; of a line that is a name it restores that job, else `j`.
+/// A backup of one long line and one omitted job; it restores the job that a line names, or `j`.
 impl Backups for Fake {
     fn backup(&self, _by: Option<Arc<str>>) -> BoxStream<'static, Result<Part, Refusal>> {
         let left = Part::Left { job: JobName::new("torn").unwrap(), why: "it is torn".into(), damaged: true };
@@ -290,7 +290,7 @@ impl Backups for Fake {
     }
 }
 
-/// Of whom the history has nothing: a job of this name, and item 99 of any.
+/// What the history does not have: a job of this name, and item 99 of any.
 fn is_nobody(job: Option<&JobName>, item: Option<Item>) -> bool {
     job.is_some_and(|job| job.as_str() == "nobody") || item == Some(Item(99))
 }
@@ -365,13 +365,13 @@ impl History for Blank {
     fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
         let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
         let pairs: Vec<_> = pairs
-            .map(|(fire, item)| FireRow { fire, item, became: Fate::Pending, reason: None, run: None })
+            .map(|(fire, item)| FireRow { fire, item, fate: Fate::Pending, reason: None, run: None })
             .collect();
         async { Ok(pairs) }.boxed()
     }
 }
 
-/// A run as the history has it: the first crashed, the second took it over.
+/// A run of the history: the first crashed, the second took it over.
 fn ran(job: &JobName, item: Item, token: u64) -> RunRow {
     let first = token == 7;
     RunRow {
@@ -405,7 +405,7 @@ pub(crate) struct Served {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Bounds with a long patience; tests shorten what they are about.
+/// Limits with long timeouts; tests shorten the relevant ones.
 pub(crate) fn config() -> EdgeConfig {
     let mut config = EdgeConfig::default();
     config.listen.preface = PATIENCE;
@@ -413,7 +413,7 @@ pub(crate) fn config() -> EdgeConfig {
     config.probes.patience = PATIENCE;
     config.session.stall = PATIENCE;
     config.listen.caps = Caps { total: 100, per_peer: 100 };
-    // As the program has it.
+    // As in the program.
     config.aside = Some(Aside::start("aside").unwrap());
     config
 }
@@ -425,7 +425,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
     let fake = Arc::new(Fake {
         namespace: Namespace::new("test").unwrap(),
         health: watch::Sender::new(Health::Serving),
-        happenings: broadcast::Sender::new(16),
+        events: broadcast::Sender::new(16),
         opened: opened_sender,
         refuse: Mutex::default(),
         jobs: Mutex::new((Jobs::Listed, vec![job("j")])),
@@ -499,12 +499,12 @@ impl Served {
         soon("a connection", endpoint.connect()).await.unwrap()
     }
 
-    /// The next stream that the coordinator was given.
+    /// The next stream that the coordinator received.
     pub(crate) async fn seen(&mut self) -> Seen {
         soon("a stream", self.opened.recv()).await.unwrap()
     }
 
-    /// A worker that has said Hello, on both of its sides.
+    /// A worker that has sent Hello, with both ends of its stream.
     pub(crate) async fn attached(&mut self, channel: Channel) -> (Worker, Seen) {
         let worker = Worker::open(channel).await;
         worker.send(Frame::Hello(hello())).await;
@@ -537,7 +537,7 @@ impl Worker {
         soon("a frame of the coordinator", self.frames.message()).await
     }
 
-    /// What ends the stream; frames before it are passed over.
+    /// The end of the stream; frames before it are skipped.
     pub(crate) async fn end(&mut self) -> Option<Status> {
         loop {
             match self.next().await {

@@ -1,4 +1,4 @@
-//! What workers say, made fit for a terminal where it comes in.
+//! Texts of workers, sanitized for a terminal at the edge.
 
 use std::collections::BTreeMap;
 

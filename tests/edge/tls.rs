@@ -1,4 +1,4 @@
-//! TLS on the one port: who is let in, what a slow handshake costs, and new certificates while streams are open.
+//! TLS on the single port: authentication, the cost of a slow handshake, and new certificates while streams are open.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ async fn info(channel: Channel) -> Result<(), tonic::Status> {
     soon("an answer", { call }.get_server_info(v1::GetServerInfoRequest {})).await.map(|_| ())
 }
 
-/// What HTTP/1.1 over TLS answers, and which protocol was agreed on.
+/// The answer of HTTP/1.1 over TLS, and the negotiated protocol.
 async fn get(address: SocketAddr, ca: &Authority, offered: &[&str]) -> (String, Option<Vec<u8>>) {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap()).unwrap();

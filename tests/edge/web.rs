@@ -1,4 +1,4 @@
-//! What plain HTTP has from tower-http: ids of requests, compression, bounds of size and time.
+//! Features of plain HTTP from tower-http: ids of requests, compression, bounds of size and time.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn a_request_has_an_id_in_its_answer_and_in_the_problem() {
     let second = get(&served, "/healthz", "X-Request-Id: <img src=x>\r\n").await;
     let second = second.head("x-request-id").unwrap();
     assert!(second != first && second.split('-').next() == first.split('-').next(), "{first} {second}");
-    // What layers refuse before any handler is reached has one, too.
+    // Refusals of layers before any handler have one, too.
     let foreign = "Origin: http://evil.example\r\nX-Request-Id: a\r\n";
     let refused =
         soon("an answer", http::ask(served.address, "POST", "/api/jobs/j/trigger", foreign, "")).await;
@@ -59,7 +59,7 @@ async fn what_a_handler_logs_names_the_request() {
     assert!(told[0].contains("id=\"seven\"") && told[0].contains("/api/jobs/{job}/trigger"), "{told:?}");
 }
 
-/// Heads in lower case, and the body as it came.
+/// Headers in lower case, and the body as received.
 async fn raw(served: &Served, path: &str, heads: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{heads}\r\n");
@@ -128,7 +128,7 @@ async fn a_body_that_is_too_long_is_refused_before_it_is_read() {
         refused.body
     );
     assert!(refused.json()["detail"].as_str().unwrap().contains("max_receive_bytes"));
-    // One that does not say how long it is is read up to there.
+    // A body without a length is read up to the limit.
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let head = "PUT /api/jobs/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(format!("{head}7d0\r\n{}\r\n0\r\n\r\n", " ".repeat(2000)).as_bytes()).await.unwrap();

@@ -1,5 +1,5 @@
-//! What people and other coordinators hand in: requests of the admin service with their page tokens, the files of TLS,
-//! and the nodes of coordinators.
+//! Input of people and other coordinators: requests of the admin service with their page tokens, the files of TLS, and
+//! the nodes of coordinators.
 
 use std::str::from_utf8;
 use std::sync::{Arc, LazyLock};
@@ -31,7 +31,7 @@ use crate::stream::{apply, serves, start};
 const NOW: i64 = 1_795_219_200;
 /// Most requests of one input.
 const MOST_REQUESTS: usize = 60;
-/// Most pages that are turned after one request.
+/// Most pages that are read after one request.
 const MOST_PAGES: usize = 30;
 
 pub const REQUEST_WORDS: &[&str] = &[
@@ -52,7 +52,7 @@ pub const REQUEST_WORDS: &[&str] = &[
     "shardingTotalCount: 2\n",
 ];
 
-/// A history with some of everything: the same for all inputs, which only read it.
+/// A history with a bit of everything: the same for all inputs, which only read it.
 static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
     let dir = tempfile::tempdir().unwrap();
     let clock: Clock = Arc::new(|| Time::from_seconds(NOW));
@@ -92,8 +92,7 @@ static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
     (dir, reader)
 });
 
-/// What a refusal may be: one that says what is wrong with the request, or with the time that it came. Never that
-/// something went wrong in here.
+/// A refusal must describe what is wrong with the request, or with its timing. It must never be an internal error.
 fn told(status: &Status) -> String {
     let text = status.message();
     assert!(!matches!(status.code(), Code::Internal | Code::Unknown | Code::DataLoss), "{status:?}");
@@ -101,8 +100,8 @@ fn told(status: &Status) -> String {
     text.chars().filter(char::is_ascii_lowercase).take(40).collect()
 }
 
-/// Calls a method with what the bytes say; an answer with more to come is followed page by page: each token that is
-/// given is taken, and another one follows.
+/// Calls a method with a message from the bytes, and reads all pages of the answer: each page token that it returns
+/// must be accepted.
 macro_rules! methods {
     ($admin:ident, $which:ident, $bytes:ident; plain: $($n:literal $method:ident $request:ident,)*
      paged: $($paged_n:literal $paged:ident $paged_request:ident,)*) => {
@@ -174,7 +173,7 @@ async fn ask(admin: &Admin, which: u8, bytes: &[u8]) -> String {
 }
 
 /// Requests one after the other: the number of a method, the length in two bytes, and a message. The coordinator must
-/// live through them, and serve who comes after.
+/// survive them, and serve the next client.
 pub fn requests(input: &[u8]) -> String {
     LazyLock::force(&HISTORY);
     let runtime =
@@ -209,7 +208,8 @@ pub fn requests(input: &[u8]) -> String {
     })
 }
 
-/// Each line is the node of a coordinator: which of some, and its data. Whoever leads and hosts beside them must go on.
+/// Each line is the node of a coordinator: which of several, and its data. The real coordinator must go on leading and
+/// hosting.
 pub fn coordinators(input: &[u8]) -> String {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -238,8 +238,8 @@ pub fn coordinators(input: &[u8]) -> String {
     })
 }
 
-/// The files of TLS, apart by a line of signs: the certificates, the key, the CA of clients. What is refused is told
-/// without the key.
+/// The TLS files, separated by a marker line: the certificates, the key, the CA of clients. A refusal must not contain
+/// the key.
 pub fn certificates(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
     let mut files = text.splitn(3, "\n=====\n").map(str::as_bytes);
@@ -258,7 +258,7 @@ pub fn certificates(input: &[u8]) -> String {
     for der in CertificateDer::pem_slice_iter(certificate).take(10).flatten() {
         let names = PeerNames::of(&der);
         for subject in names.subjects() {
-            // What a grant may be for can be written in one, but for what no name is.
+            // A grant can name every valid subject.
             let text = subject.to_string();
             if let Ok(again) = text.parse::<rosterd_api::access::subject::Subject>() {
                 assert_eq!(again, subject);
@@ -269,7 +269,7 @@ pub fn certificates(input: &[u8]) -> String {
     kind
 }
 
-/// What is refused at once is no place to look for anything: the kept requests get through, and turn pages.
+/// Inputs that are refused at once find nothing: the kept requests get through, and read several pages.
 #[test]
 fn the_kept_requests_are_answered_and_turn_pages() {
     let kept = crate::engine::corpus("admin");

@@ -13,23 +13,23 @@ use crate::mutate::{mutate, shorten};
 use crate::rng::Rng;
 use crate::{ALLOCATED, MIB, TARGETS};
 
-/// How long one input may keep a processor busy, in a build without optimisation.
+/// How long one input may keep a processor busy, in a build without optimization.
 const MOST_TIME: Duration = Duration::from_secs(2);
 /// How many inputs are mutated further.
 const POOL: usize = 1000;
-/// After so long without an end an input hangs, and is given away by the guard.
+/// After this time without an end an input hangs, and the watchdog reports it.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// Something that reads what others wrote.
+/// A parser of foreign input.
 pub struct Target {
     pub name: &'static str,
-    /// Reads; answers what kind of outcome it was, so that the unusual can be followed.
+    /// Reads an input. Returns the kind of outcome, so that unusual ones can be mutated further.
     pub read: fn(&[u8]) -> String,
-    /// Words that its inputs are made of.
+    /// Words of its inputs.
     pub words: &'static [&'static str],
     /// Rounds of a short play.
     pub rounds: u32,
-    /// What it may allocate at once: so many bytes, and so many for each byte of the input.
+    /// Its memory limit: a constant, and a number of bytes for each byte of the input.
     pub memory: (usize, usize),
 }
 
@@ -46,7 +46,7 @@ struct Broken {
     why: String,
 }
 
-/// One target at a time: what is allocated is counted for the whole process.
+/// One target at a time: allocations are counted for the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -54,7 +54,7 @@ thread_local! {
     static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Keeps the panics of inputs to itself.
+/// Captures the panics of inputs.
 fn listen_to_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -79,7 +79,7 @@ fn cpu() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-/// Plays one input: its outcome, or what went wrong.
+/// Plays one input. Returns its outcome, or the failure.
 fn one(target: &Target, input: &[u8]) -> Result<String, String> {
     PANIC.set(Some(None));
     let before = ALLOCATED.current_usage();
@@ -116,7 +116,7 @@ pub fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read(file).unwrap())).collect()
 }
 
-/// Plays the corpus, then rounds of mutated inputs while `goes_on`; how many.
+/// Plays the corpus, then rounds of mutated inputs while `goes_on`. Returns how many.
 fn rounds(target: &Target, seed: u64, mut goes_on: impl FnMut(u64) -> bool) -> Result<u64, Broken> {
     listen_to_panics();
     let _watched = Watched::start(target.name, seed);
@@ -169,7 +169,7 @@ pub fn play(name: &str) {
     tell(target, played);
 }
 
-/// Plays on, target after target in small portions, each portion with another seed.
+/// Plays target after target in small portions, each portion with another seed.
 pub fn go_on(seconds: u64, name: Option<&str>) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -264,7 +264,7 @@ impl Drop for Watched {
     }
 }
 
-/// The watch itself is tried: what panics, takes long or takes much is found.
+/// Tests the checks themselves: panics, long times and large allocations are found.
 #[test]
 fn what_goes_wrong_is_found() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

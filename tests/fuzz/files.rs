@@ -99,7 +99,7 @@ pub const LOG_WORDS: &[&str] = &[
     "}\n{",
 ];
 
-/// What is right is the same once it was written again, and can be put into a store and taken out of it.
+/// A valid export is the same once it was written again, and can be imported into a store and exported from it.
 pub fn export(input: &[u8]) -> String {
     let export = match Export::from_json(input) {
         Ok(export) => export,
@@ -161,7 +161,7 @@ pub fn credentials(input: &[u8]) -> String {
     match credentials::read(&file(input)) {
         Ok(grants) => format!("{} grants", grants.len().min(9)),
         Err(why) => {
-            // A secret is never shown, wherever it stood.
+            // A secret is never shown, wherever it was.
             let texts = String::from_utf8_lossy(input).into_owned();
             for at in texts.match_indices("rosterd_").map(|(at, _)| at) {
                 let secret: String = texts[at..].chars().take(68).collect();

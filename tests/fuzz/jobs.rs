@@ -1,4 +1,4 @@
-//! Job files, and what Elastic-Job and we keep of a job in nodes.
+//! Job files, and the nodes in which Elastic-Job and we keep a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::from_utf8;
@@ -49,7 +49,7 @@ pub const WORDS: &[&str] = &[
     "{a: {a: {a: ",
 ];
 
-/// Every defect is told, and all of them together in a bounded text.
+/// Every defect is reported, and all of them together in a bounded text.
 fn told(defects: &Defects) -> String {
     let text = defects.to_string();
     assert!(!text.is_empty(), "a refusal without a word");
@@ -60,7 +60,7 @@ fn told(defects: &Defects) -> String {
     kinds.join(" ")
 }
 
-/// What is accepted can be kept, and is the same when it is read again.
+/// An accepted job can be stored, and is the same when it is read again.
 fn kept(spec: &JobSpec) {
     let config = JobConfig::from_node(spec.config().to_json().as_bytes());
     let config = config.unwrap_or_else(|defects| panic!("its node cannot be read: {defects}"));

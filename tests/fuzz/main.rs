@@ -1,15 +1,14 @@
-//! Fuzzing of everything that reads what others wrote: names, schedules, job files, nodes of a store, exports,
-//! credentials, configuration, files of TLS, workers' frames and whole conversations, people's requests with their page
-//! tokens, nodes of coordinators, and the lines that `rosterd verify` reads.
+//! Fuzzing of all parsers of foreign input: names, schedules, job files, nodes of a store, exports, credentials,
+//! configuration, files of TLS, workers' frames and whole conversations, people's requests with their page tokens,
+//! nodes of coordinators, and the lines that `rosterd verify` reads.
 //!
-//! Each target takes any bytes. It must not panic, must be done in bounded time and memory, and what it accepts must
-//! hold what the target says of it (mostly: written out and read again it is the same). Inputs are made from a kept
-//! corpus by mutation; an input with an outcome that was not seen before is mutated further. No compiler support is
-//! needed, so that it runs wherever the tests do.
+//! Each target takes any bytes. It must not panic, must finish in bounded time and memory, and accepted input must have
+//! the target's property (mostly: written and read again it is the same). Inputs are mutations of a kept corpus; an
+//! input with a new outcome is mutated further. No compiler support is needed, so it runs wherever the tests do.
 //!
 //! `cargo xtask test --only fuzz` plays a fixed number of rounds, the same every time. `cargo xtask fuzz --seconds N`
-//! goes on with other seeds. An input that fails is shortened, written below `target/fuzz`, and belongs into the
-//! corpus as a regression once it is mended: the whole corpus is played in every run.
+//! goes on with other seeds. A failing input is shortened, written below `target/fuzz`, and belongs in the corpus as a
+//! regression test once it is fixed: the whole corpus is played in every run.
 
 #![allow(unreachable_pub, reason = "a test binary has no users")]
 #![allow(clippy::disallowed_methods, reason = "what is measured is real time")]
@@ -31,7 +30,7 @@ use peak_alloc::PeakAlloc;
 
 use engine::{Target, play};
 
-/// Counts what is allocated: memory is bounded as well.
+/// Counts allocations: memory is bounded as well.
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
@@ -48,7 +47,7 @@ const TARGETS: &[Target] = &[
     Target { rounds: 1200, ..Target::new("job_nodes", jobs::nodes, jobs::WORDS) },
     Target { rounds: 800, ..Target::new("elastic_job", jobs::elastic_job, jobs::WORDS) },
     Target { rounds: 3000, ..Target::new("records", nodes::records, nodes::WORDS) },
-    // What is packed may be a thousand times as long, and no longer than 16 MiB.
+    // Compressed data may expand a thousandfold, up to 16 MiB.
     Target { rounds: 1500, memory: (40 * MIB, 64), ..Target::new("sharding", nodes::sharding, nodes::WORDS) },
     Target { rounds: 1200, ..Target::new("tree", nodes::tree, nodes::WORDS) },
     Target { rounds: 400, ..Target::new("export", files::export, nodes::WORDS) },
@@ -125,7 +124,7 @@ fuzzed!(
     certificates
 );
 
-/// `cargo xtask fuzz`: goes on for as long as it is told. Without that it does nothing.
+/// `cargo xtask fuzz`: runs for the given time. Without one it does nothing.
 #[test]
 fn long() {
     let Ok(seconds) = std::env::var("FUZZ_SECONDS") else { return };

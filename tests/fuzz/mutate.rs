@@ -1,8 +1,8 @@
-//! Mutations: what bytes become on their way to being wrong.
+//! Mutations of inputs.
 
 use crate::rng::Rng;
 
-/// Numbers at which arithmetic goes wrong.
+/// Edge cases of arithmetic.
 const EDGES: [&str; 18] = [
     "0",
     "-1",
@@ -23,7 +23,7 @@ const EDGES: [&str; 18] = [
     "-62135596800000",
     "00000000000000000000000007",
 ];
-/// Pieces that parsers stumble over, whatever they read.
+/// Pieces that are hard for any parser.
 const PIECES: [&str; 24] = [
     "{", "}", "[", "]", ":", ",", "\"", "'", "\\", "\\u0000", "\\ud800", "\n", "\r\n", "\t", "\u{0}",
     "\u{feff}", "\u{202e}", "é", "𝄞", "null", "true", "&a", "*a", "<<: ",
@@ -31,7 +31,7 @@ const PIECES: [&str; 24] = [
 /// Longest input.
 pub const MOST: usize = 64 << 10;
 
-/// Something like `input`; `others` are mixed in, `words` are those of the target.
+/// A mutation of `input`; `others` are mixed in, `words` are those of the target.
 pub fn mutate(input: &[u8], others: &[Vec<u8>], words: &[&str], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..=rng.index(4) {
@@ -97,7 +97,7 @@ fn insert(bytes: &mut Vec<u8>, at: usize, piece: &[u8]) {
     bytes.splice(at..at, piece.iter().copied());
 }
 
-/// The next number from there on becomes another.
+/// Replaces the next number from there on.
 fn replace_number(bytes: &mut Vec<u8>, at: usize, with: &[u8]) {
     let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return };
     let length = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! What stands in nodes that we wrote, or that somebody wrote in our place.
+//! The contents of nodes that we wrote, or that somebody wrote in our place.
 
 use std::str::from_utf8;
 
@@ -48,7 +48,7 @@ pub const WORDS: &[&str] = &[
     "\"digest\":",
 ];
 
-/// Data of ours that is read; what is read is the same once it was written again.
+/// Parses data of ours; it must be the same once it was written again.
 fn data<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(input: &[u8]) -> (Option<T>, char) {
     match serde_json::from_slice::<T>(input) {
         Ok(value) => {
@@ -76,7 +76,7 @@ fn run(fire: Time, source: Source) -> Running {
     }
 }
 
-/// Everything that can happen to an item, at times that may or may not fit.
+/// All events of an item, at times that may or may not fit.
 fn events(record: &Record) -> Vec<Event> {
     let at = Time(record.last_fire.0.saturating_add(1000));
     vec![
@@ -124,7 +124,7 @@ pub fn records(input: &[u8]) -> String {
     kinds
 }
 
-/// What is possible from here, some steps deep; a token never falls, nor stays when a run begins.
+/// Plays the possible events, some steps deep; a token never falls, and rises when a run starts.
 fn lives(record: &Record, deep: u32) -> String {
     let mut kinds = String::new();
     for event in events(record) {

@@ -1,4 +1,4 @@
-//! What was found by fuzzing and mended, each under a name that tells it. Their inputs are in the corpus as well.
+//! Bugs that fuzzing found, each under a name that describes it. Their inputs are in the corpus as well.
 
 use rosterd_api::access::jobs::Jobs;
 use rosterd_domain::item::{Event, Missed, Record};
@@ -32,7 +32,7 @@ fn a_token_that_leaves_no_room_to_rise_is_damage() {
     assert!(why.contains("token 18446744073709551615 is above 4611686018427387904"), "{why}");
 }
 
-/// Who takes one field for another must not find the secret in a log.
+/// If an operator confuses two fields, the secret must not appear in a log.
 #[test]
 fn a_secret_in_the_place_of_a_role_is_not_shown() {
     let text = input("credentials", "a-secret-in-the-place-of-a-role");

@@ -60,7 +60,7 @@ impl Choices<'_> {
     }
 }
 
-/// A worker as a stream of its own sees it.
+/// The state of a worker on a stream of its own.
 #[derive(Default)]
 struct Side {
     stream: Option<WorkerStream>,
@@ -72,10 +72,10 @@ struct Side {
 }
 
 const JOBS: [&str; 4] = ["words", "by-hand", "no such", "b@d"];
-/// Longest conversation, in things said.
+/// Longest conversation, in frames.
 const MOST: usize = 400;
 
-/// What is said, and when, by two workers; the coordinator must live through it, and serve who comes after them.
+/// Frames of two workers, and their times; the coordinator must survive them, and serve the next worker.
 pub fn conversation(input: &[u8]) -> String {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -100,7 +100,7 @@ pub fn conversation(input: &[u8]) -> String {
     })
 }
 
-/// Two jobs: one with a schedule, and one by hand whose runs are announced.
+/// Two jobs: one with a schedule, and one with manual triggers whose runs are announced.
 pub async fn apply(handle: &Handle) {
     let applied = "jobName: words\ncron: 0/5 * * * * ?\nshardingTotalCount: 3\nfailover: true\n---\n\
                    jobName: by-hand\nshardingTotalCount: 2\nrosterd:\n  guarantee:\n    started: true\n    completed: true\n";
@@ -145,12 +145,12 @@ async fn step(handle: &Handle, sides: &mut [Side; 2], choices: &mut Choices<'_>)
             say(side, frame, choices);
         }
     }
-    // The coordinator takes it in.
+    // Lets the coordinator handle it.
     tokio::time::sleep(Duration::from_millis(1)).await;
     hear(side);
 }
 
-/// A frame on its way over the wire: as bytes, of which one may be wrong.
+/// Sends a frame over the wire: as bytes, of which one may be wrong.
 fn say(side: &Side, frame: Frame, choices: &mut Choices<'_>) {
     let mut bytes = v1::SessionRequest { frame: Some(frame) }.encode_to_vec();
     if choices.byte() == 0xff && !bytes.is_empty() {
@@ -219,7 +219,7 @@ fn hello(side: &mut Side, choices: &mut Choices<'_>) -> v1::Hello {
     }
 }
 
-/// A run that it was told of, or another one.
+/// A run that it was sent, or another one.
 fn reference(side: &Side, choices: &mut Choices<'_>) -> v1::RunRef {
     let which = usize::from(choices.byte());
     match side.triggers.get(which % (side.triggers.len() + 1)) {
@@ -245,7 +245,7 @@ fn completed(side: &Side, choices: &mut Choices<'_>) -> v1::RunCompleted {
     }
 }
 
-/// What the coordinator says is remembered, and can be sent.
+/// Keeps the frames of the coordinator, and checks that they can be encoded.
 fn hear(side: &mut Side) {
     let Some(stream) = &mut side.stream else { return };
     while let Ok(frame) = stream.outbox.try_recv() {
@@ -265,7 +265,7 @@ fn hear(side: &mut Side) {
     side.triggers.drain(..old);
 }
 
-/// Whoever comes now is welcome, and is answered.
+/// A new worker must be welcomed, and answered.
 pub async fn serves(handle: &Handle) -> String {
     let mut stream = handle.open(Peer::default()).unwrap();
     let tell = |stream: &WorkerStream, frame: Frame| {
@@ -283,7 +283,7 @@ pub async fn serves(handle: &Handle) -> String {
         }
         while let Ok(frame) = stream.outbox.try_recv() {
             match frame {
-                // What is said before this is early, and not answered.
+                // Frames before this are early, and not answered.
                 ToWorker::Welcome(_) => {
                     welcome = true;
                     let register = v1::Register { job: "words".into(), ..v1::Register::default() };

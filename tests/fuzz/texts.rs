@@ -39,7 +39,7 @@ pub const CRON_WORDS: &[&str] = &[
     "* * * * *",
 ];
 
-/// What a person is told must not be longer than one reads.
+/// Messages for people must be reasonably short.
 #[track_caller]
 pub fn told(error: &impl Display) -> String {
     let text = error.to_string();
@@ -102,7 +102,7 @@ impl Log for usize {
     }
 }
 
-/// Lines: the expression, the zone, milliseconds after which scheduled times are wanted.
+/// Lines: the expression, the zone, milliseconds after which to compute scheduled times.
 pub fn schedule(input: &[u8]) -> String {
     let Ok(text) = from_utf8(input) else { return "no text".into() };
     let mut lines = text.split('\n');

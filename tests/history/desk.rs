@@ -1,4 +1,4 @@
-//! A coordinator's history as a test holds it, and the server behind it.
+//! A coordinator's history in a test, and the server behind it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -18,12 +18,13 @@ use tokio_postgres::NoTls;
 
 use crate::postgres::Postgres;
 
-/// How long a state may take to come.
+/// How long a wait for a state may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The day all tests are on.
 pub(crate) const TODAY: i64 = 1_800_000_000;
 
-/// The server of all tests that do it no harm; each has a namespace of its own, so a schema. It ends with this process.
+/// The server that non-destructive tests share; each has a namespace of its own, and thus a schema. It ends with this
+/// process.
 pub(crate) fn server() -> &'static Postgres {
     static SERVER: OnceLock<Postgres> = OnceLock::new();
     SERVER.get_or_init(|| Postgres::start(&[]))
@@ -35,7 +36,7 @@ pub(crate) fn namespace() -> String {
     format!("ns-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Where coordinators meet.
+/// The server and namespace that coordinators share.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) url: String,
@@ -52,7 +53,7 @@ impl Place {
         Address::new(&self.url, None, &Trust::Plain, &self.namespace).unwrap()
     }
 
-    /// A number out of the database, as a person would ask for it.
+    /// Queries a number from the database, as a person would.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         let asked = async {
@@ -127,7 +128,7 @@ impl Desk {
     }
 }
 
-/// Waits for a state; the error says what is instead.
+/// Waits for a state; the error has the last one.
 pub(crate) async fn until<T>(mut state: impl FnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
     loop {
@@ -139,7 +140,7 @@ pub(crate) async fn until<T>(mut state: impl FnMut() -> Result<T, String>) -> T 
     }
 }
 
-/// What was counted by days.
+/// The counts by day.
 pub(crate) async fn days(reader: &Reader, from: Time, to: Time) -> BTreeMap<Time, Counters> {
     let day = Duration::from_secs(86_400);
     let counted = reader.counts(None, from, to, day).await.unwrap();
@@ -178,7 +179,7 @@ pub(crate) fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> En
     Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
 }
 
-pub(crate) fn unrun(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
+pub(crate) fn not_run(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
     Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
 }
 

@@ -1,5 +1,5 @@
-//! The history in PostgreSQL, at real servers: what is written and read, by one and by several coordinators; servers that are
-//! killed, slow, full or another's; what waits on the disk meanwhile, and what of it is dropped.
+//! The history in PostgreSQL, on real servers: writes and reads, by one and by several coordinators; servers that are
+//! killed, slow, full or foreign; rows that wait on the disk meanwhile, and which of them are dropped.
 
 #![allow(unreachable_pub, reason = "a test binary has no users")]
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]

@@ -1,4 +1,4 @@
-//! What is written is read, by every coordinator, and as SQLite reads it.
+//! Every coordinator reads what was written, and the same as from SQLite.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use rosterd_domain::item::{Counters, Missed, Outcome, Running, Source};
 use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use rosterd_history::{
-    Clock, Detail, EventFilter, EventKind, EventRow, Fate, FireRow, History, Options, Page, Reader, Recent,
-    Recorder, RunFilter, RunRow, RunState, UnrunRow,
+    Clock, Detail, EventFilter, EventKind, EventRow, Fate, FireRow, History, NotRunRow, Options, Page,
+    Reader, Recent, Recorder, RunFilter, RunRow, RunState,
 };
 
-use crate::desk::{Desk, Place, at, days, ended, job, run, started, told, unrun};
+use crate::desk::{Desk, Place, at, days, ended, job, not_run, run, started, told};
 
-/// All that can be asked.
+/// The answers to all queries.
 #[derive(Debug, PartialEq)]
 struct Answers {
     runs: Vec<RunRow>,
@@ -23,12 +23,12 @@ struct Answers {
     events: Vec<EventRow>,
     by_ann: Vec<EventRow>,
     recent: Vec<Recent>,
-    unrun: Vec<UnrunRow>,
+    not_run: Vec<NotRunRow>,
     fires: Vec<FireRow>,
     days: BTreeMap<Time, Counters>,
 }
 
-/// In pages of so many rows.
+/// In pages of this many rows.
 async fn runs(reader: &Reader, filter: &RunFilter, size: usize) -> Vec<RunRow> {
     let (mut all, mut token) = (Vec::new(), None);
     loop {
@@ -56,7 +56,7 @@ async fn events(reader: &Reader, filter: &EventFilter, size: usize) -> Vec<Event
 async fn answers(reader: &Reader, size: usize) -> Answers {
     let instance = Some(InstanceId::new("b@-@2").unwrap());
     let mut runs_of_all = runs(reader, &RunFilter::default(), size).await;
-    // Of one time each, in the order in which they came to be written, which is not the same everywhere.
+    // Rows of the same time are in the order in which they were written, which differs between stores.
     runs_of_all.sort_by_key(|run| (run.since, run.item, run.token));
     let mut events_of_all = events(reader, &EventFilter::default(), size).await;
     events_of_all.sort_by_key(|event| (event.at, event.text.clone()));
@@ -78,7 +78,7 @@ async fn answers(reader: &Reader, size: usize) -> Answers {
         )
         .await,
         recent: reader.recent(&job(), at(0)).await.unwrap(),
-        unrun: reader.unrun(&job(), at(0), at(900)).await.unwrap(),
+        not_run: reader.not_run(&job(), at(0), at(900)).await.unwrap(),
         fires: reader.fires(&job(), due, [0, 1, 2].map(Item), at(0), at(120)).await.unwrap(),
         days: days(reader, at(0), at(900)).await,
     }
@@ -95,27 +95,27 @@ fn tell(recorder: &Recorder) {
     let other = || Running { instance: InstanceId::new("b@-@2").unwrap(), ..run(Source::NormalTrigger, 20) };
     record(20, started(1, 1, other()), None);
     record(25, ended(1, 1, other(), Outcome::Failed), Some(Detail { error: "n\0o".into(), ..told() }));
-    // The end is told twice, the second time with more.
+    // The end is recorded twice, the second time with more detail.
     record(25, ended(1, 2, run(Source::Failover, 20), Outcome::TimedOut), None);
     record(26, ended(1, 2, run(Source::Failover, 20), Outcome::TimedOut), Some(told()));
     let began = |item, token, run: &Running| {
         recorder.begun(&job(), at(0), (Item(item), Token(token)), run, Some(at(91)))
     };
     began(1, 2, &run(Source::Failover, 20));
-    // One whose end nobody saw, and one that goes on.
+    // One whose end was not seen, and one that goes on.
     record(30, started(2, 1, run(Source::NormalTrigger, 30)), None);
     record(90, started(2, 2, run(Source::Misfire, 90)), None);
     began(2, 2, &run(Source::Misfire, 90));
-    // It is known to have begun before it is known to have been given, and one is not known to have begun.
+    // The start in user code is recorded before the start of the run, and one has no recorded start in user code.
     began(3, 1, &run(Source::NormalTrigger, 95));
     record(95, started(3, 1, run(Source::NormalTrigger, 95)), None);
     record(96, started(4, 1, run(Source::NormalTrigger, 96)), None);
     for n in 4..8 {
-        record(10 * n, unrun(2, 10 * n, 10 * n, 1, FireResult::Misfired), None);
+        record(10 * n, not_run(2, 10 * n, 10 * n, 1, FireResult::Misfired), None);
     }
-    record(60, unrun(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
+    record(60, not_run(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
     // Known already.
-    record(61, unrun(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
+    record(61, not_run(1, 40, 60, 3, FireResult::Missed(Missed::Paused)), None);
     recorder.event(at(1), None, EventKind::Worker, "w came", None);
     for n in 0..7 {
         let principal = if n % 2 == 0 { "ann" } else { "ben" };
@@ -136,7 +136,7 @@ async fn the_database_answers_as_the_file_does() {
     tell(&recorder);
     recorder.settle().await;
     let mut by_file = answers(&file, 0).await;
-    // A NUL is what PostgreSQL's texts cannot hold.
+    // PostgreSQL's texts cannot hold a NUL.
     let nul =
         |runs: &mut Vec<RunRow>| runs.iter_mut().for_each(|run| run.error = run.error.replace('\0', "␀"));
     [&mut by_file.runs, &mut by_file.odd, &mut by_file.of_an_instance].into_iter().for_each(nul);
@@ -144,8 +144,7 @@ async fn the_database_answers_as_the_file_does() {
     for size in [0, 3] {
         assert_eq!(answers(&desk.reader, size).await, by_file, "in pages of {size}");
     }
-    let fates: Vec<_> =
-        by_file.fires.iter().filter(|row| row.item == Item(2)).map(|row| row.became).collect();
+    let fates: Vec<_> = by_file.fires.iter().filter(|row| row.item == Item(2)).map(|row| row.fate).collect();
     assert_eq!(fates.iter().filter(|fate| **fate == Fate::Misfired).count(), 5, "{fates:?}");
     recorder.stop().await;
 }
@@ -154,7 +153,7 @@ async fn the_database_answers_as_the_file_does() {
 async fn every_coordinator_sees_what_all_did_and_what_two_saw_is_there_once() {
     let place = Place::common();
     let (one, two) = (Desk::at(&place), Desk::at(&place));
-    // Each tells all of it: what a commit did whose outcome was not known, at one and at the next.
+    // Each records all of it: the effect of a commit whose outcome was unknown, at one and at the next.
     tell(&one.recorder);
     tell(&two.recorder);
     one.record(&ended(7, 1, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);

@@ -1,4 +1,4 @@
-//! Who may come in, and who is believed.
+//! Authentication, of clients and of servers.
 
 use rosterd_domain::item::{Outcome, Source};
 use rosterd_history::{Address, Options, Roots, Trust};
@@ -7,7 +7,7 @@ use crate::certificates::Authority;
 use crate::desk::{Desk, ended, run, until};
 use crate::postgres::Postgres;
 
-/// Why nothing was sent, or that it was.
+/// Whether rows were sent, or why not.
 async fn outcome(address: Address) -> Result<(), String> {
     let desk = Desk::with(address, Options::default(), 64 << 20);
     desk.record(&ended(0, 1, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);

@@ -1,4 +1,5 @@
-//! Servers that are killed, stall, lose their answers or refuse; what waits on the disk meanwhile, and what is dropped of it.
+//! Servers that are killed, stall, lose their answers or refuse; rows that wait on the disk meanwhile, and which of
+//! them are dropped.
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,7 @@ async fn a_server_that_stalls_holds_nobody_up_and_what_came_meanwhile_is_sent_la
         desk.record(&one(n), None);
     }
     desk.recorder.event(at(0), Some(&job()), EventKind::Operation, "paused", Some("ann"));
-    // The line in the audit is on this disk, so the answer to who did it need not wait for the server.
+    // The line in the audit is on this disk, so the answer to the request need not wait for the server.
     assert!(desk.reader.settle(PATIENCE).await, "after {:?}", begun.elapsed());
     let status = desk.recorder.status();
     assert_eq!((status.dropped, status.waiting), (0, 20_000));
@@ -105,7 +106,7 @@ async fn a_server_that_stalls_holds_nobody_up_and_what_came_meanwhile_is_sent_la
     assert_eq!(desk.events().await.len(), 1);
 }
 
-/// A batch whose answer was lost was written, and comes again.
+/// A batch whose answer was lost was written, and is sent again.
 #[tokio::test]
 async fn a_batch_whose_answer_was_lost_is_sent_again_and_is_there_once() {
     let (proxy, place) = behind();
@@ -119,7 +120,7 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_is_there_once() {
         }
         desk.recorder.event(at(0), None, EventKind::Worker, format!("came {round}"), None);
         proxy.set(Mode::NoAnswers);
-        // Until the batch, or none of it, is there: the transaction is not answered, its statements are not either.
+        // Until the whole batch is there, or none of it: neither the transaction nor its statements are answered.
         desk.recorder.settle().await;
         proxy.cut();
         proxy.set(Mode::Pass);
@@ -138,7 +139,7 @@ async fn a_batch_whose_answer_was_lost_is_sent_again_and_is_there_once() {
     assert_eq!(desk.recorder.dropped(), 0);
 }
 
-/// What is on the disk is bounded; who did what has room of its own there.
+/// The rows on the disk are bounded; the audit has a bound of its own.
 #[tokio::test]
 async fn what_has_no_room_on_the_disk_is_dropped_and_counted_but_not_who_did_what() {
     let (proxy, place) = behind();
@@ -172,7 +173,7 @@ async fn what_has_no_room_on_the_disk_is_dropped_and_counted_but_not_who_did_wha
     assert!(left < most / 4, "{left}");
 }
 
-/// One row that the database refuses takes no other with it.
+/// A row that the database refuses does not affect the others.
 #[tokio::test]
 async fn a_row_that_the_database_refuses_is_dropped_alone() {
     let place = Place::common();
@@ -182,7 +183,7 @@ async fn a_row_that_the_database_refuses_is_dropped_alone() {
     place.run("ALTER TABLE not_run ADD CONSTRAINT picky CHECK (item <> 13)").await;
     for n in 1..40 {
         desk.record(&one(n), None);
-        desk.record(&crate::desk::unrun(n, 1, 1, 1, rosterd_domain::plan::FireResult::Skipped), None);
+        desk.record(&crate::desk::not_run(n, 1, 1, 1, rosterd_domain::plan::FireResult::Skipped), None);
     }
     desk.sent().await;
     assert_eq!(desk.recorder.dropped(), 1);
@@ -203,7 +204,7 @@ async fn a_damaged_file_of_what_waits_is_set_aside() {
     assert!(names.into_iter().any(|name| name.to_string_lossy().contains(".damaged-")));
 }
 
-/// Numbers that were sent are not given again: a file that was put back from a copy goes on under another name.
+/// Numbers that were sent are not reused: a file that was restored from a copy goes on under another name.
 #[tokio::test]
 async fn what_is_put_back_from_a_copy_is_not_taken_for_what_was_sent() {
     let place = Place::common();
@@ -247,11 +248,11 @@ async fn a_question_to_a_server_that_stalls_ends_with_a_reason() {
     );
     proxy.set(Mode::Pass);
     proxy.cut();
-    // Connections that were cut are not asked twice in vain.
+    // Broken connections are not used twice.
     assert_eq!(desk.runs().await.len(), 1);
 }
 
-/// The last word of a server, read with the next question, is no answer to that one.
+/// The last message of a server, read with the next query, is not the answer to that query.
 #[tokio::test]
 async fn a_question_after_a_restart_is_answered_over_a_new_connection() {
     let mut server = Postgres::start(&[]);

@@ -1,4 +1,4 @@
-//! How the tables come to be, and what goes from them.
+//! The creation of the tables, and the deletion of old rows.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use rosterd_domain::item::{Outcome, Running, Source};
 use rosterd_domain::plan::FireResult;
 use rosterd_history::{EventKind, Options};
 
-use crate::desk::{Desk, Place, TODAY, at, ended, job, run, started, unrun, until};
+use crate::desk::{Desk, Place, TODAY, at, ended, job, not_run, run, started, until};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A run of so many days ago.
+/// A run of this many days ago.
 fn old(item: u32, days: u32) -> rosterd_domain::plan::Entry {
     let since = at(0).minus(days * DAY);
     ended(item, 1, Running { since, fire: since, ..run(Source::NormalTrigger, 0) }, Outcome::Succeeded)
@@ -62,13 +62,13 @@ async fn each_day_is_a_partition_and_goes_as_a_whole() {
         desk.record(&old(day, day), None);
         desk.recorder.event(at(0).minus(day * DAY), None, EventKind::Worker, format!("of {day}"), None);
     }
-    desk.recorder.record(&job(), at(0).minus(9 * DAY), &unrun(0, 1, 1, 1, FireResult::Skipped), None);
+    desk.recorder.record(&job(), at(0).minus(9 * DAY), &not_run(0, 1, 1, 1, FireResult::Skipped), None);
     desk.recorder.event(at(0).minus(9 * DAY), None, EventKind::Operation, "asked", Some("ann"));
     desk.sent().await;
     let partitions =
         "SELECT count(*) FROM pg_inherits WHERE inhparent IN ('runs'::regclass, 'events'::regclass)";
     assert_eq!(place.number(partitions).await, 6);
-    // What is too old, or of a time to come, has no place.
+    // Rows that are too old, or in the future, have no partition.
     for entry in [old(50, 12), ended(51, 1, run(Source::NormalTrigger, 10 * 86_400), Outcome::Succeeded)] {
         desk.record(&entry, None);
     }
@@ -98,7 +98,7 @@ async fn each_day_is_a_partition_and_goes_as_a_whole() {
         5,
         "one of the new day, and two of the ninth before have gone"
     );
-    // A row of a day that has gone makes no difference to the others.
+    // A row of a dropped day does not affect the others.
     desk.record(&old(61, 9), None);
     desk.record(&old(62, 0), None);
     desk.sent().await;

@@ -1,5 +1,5 @@
-//! Who may come in, with real processes: TLS and certificates, secrets that are revoked while streams are open, files
-//! that are renewed while the coordinator runs, and what is said to who does it wrong.
+//! Authentication with real processes: TLS and certificates, secrets that are revoked while streams are open, files
+//! that are renewed while the coordinator runs, and the messages for mistakes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::certificates::Authority;
 use crate::harness::*;
 
-/// A coordinator that speaks TLS and knows its people.
+/// A coordinator with TLS and credentials.
 struct Guarded {
     cluster: Cluster,
     ca: Authority,
@@ -62,7 +62,7 @@ impl Guarded {
         self.cluster.home.path(name)
     }
 
-    /// What the command line does to the credential file.
+    /// Changes the credential file with the command line.
     fn credentials(&self, word: &str, name: &str, more: &[&str]) -> String {
         let file = self.file("credentials.toml");
         let done = rosterd(&[&["credentials", word, name, "--file", path(&file)], more].concat(), &[]);
@@ -75,7 +75,7 @@ impl Guarded {
         self.credentials("add", name, more)
     }
 
-    /// The command line against the coordinator, as this secret's owner.
+    /// Runs the command line against the coordinator, with this secret.
     fn ask(&self, secret: &str, arguments: &[&str]) -> Output {
         let (ca, url) = (self.file("ca.pem"), self.cluster.url());
         rosterd(
@@ -84,7 +84,7 @@ impl Guarded {
         )
     }
 
-    /// The same, where it must go well.
+    /// The same; it must succeed.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.ask(&self.admin, arguments);
         assert!(output.status.success(), "{arguments:?}: {}", said(&output));
@@ -97,13 +97,13 @@ impl Guarded {
         self.done(&["jobs", "apply", "--file", path(&file)]);
     }
 
-    /// A worker that runs a program; it shows this certificate, or has this secret.
+    /// A worker that runs a program, with this certificate or secret.
     fn exec(&mut self, name: &str, job: &str, proof: &[(&str, &str)]) {
         let gate = self.file("gate");
         let mut command = Command::new(binary(false));
         clean(&mut command);
         command.args(["exec", "--server", &self.cluster.url(), "--job", job, "--address", name]);
-        // Its lease ends its programs, and not that it is starved where the machine is.
+        // Its lease ends its programs, and not a stall of a busy machine.
         command.args(["--guard-silence", "30s", "--"]);
         let script = format!("while ! test -e {}; do sleep 0.05; done; echo did $ROSTERD_ITEM", path(&gate));
         command.args(["sh", "-c", &script]).env("ROSTERD_CA", self.file("ca.pem"));
@@ -140,7 +140,7 @@ async fn workers_with_certificates_run_jobs_over_mutual_tls() {
     it.add("host", &["--role", "worker", "--certificate", "cn:worker-7", "--jobs", "both"]);
     let (certificate, key) = it.clients.client("worker-7").write(&it.file(""), "worker-7");
     let proof = [("ROSTERD_CERT", path(&certificate)), ("ROSTERD_KEY", path(&key))];
-    // People need a certificate of the same authority here as well; who they are, their secret says.
+    // People need a certificate of the same authority here as well; their secret identifies them.
     let (ca, url, admin) = (it.file("ca.pem"), it.cluster.url(), it.admin.clone());
     let own = [
         proof[0],
@@ -199,7 +199,7 @@ async fn a_credential_that_is_revoked_ends_its_streams_and_is_refused_from_then_
     it.done(&["jobs", "trigger", "long"]);
     it.answers(&["items", "--job", "long"], &["running"]).await;
     it.credentials("revoke", "first", &[]);
-    // Told at once; its runs end with its lease, and go to who still may.
+    // It is told at once; its runs end with its lease, and move to a worker that still has the right.
     it.worker_says("a", "the credential was revoked").await;
     it.worker_let_in("b", "long", &second).await;
     it.answers(&["items", "--job", "long"], &["b@-@"]).await;
@@ -229,7 +229,7 @@ async fn who_answers_is_made_sure_of_and_what_is_wrong_is_said_with_its_remedy()
     assert!(!it.cluster.process("named").end().await.success());
     assert!(it.worker_log("named").contains("not for 127.0.0.1"), "{}", it.worker_log("named"));
 
-    // Renewed under the right name while it runs: no restart, and a bad file before changes nothing.
+    // Renewed under the right name while it runs: no restart, and an earlier bad file changes nothing.
     std::fs::write(it.file("server.key"), "nonsense").unwrap();
     let log = wait("the bad key to be told", || async {
         Some(it.cluster.logged()).filter(|log| log.contains("those read before stay in force"))
@@ -311,10 +311,10 @@ fn check_names_the_file_that_cannot_be_used() {
 }
 
 impl Guarded {
-    /// Starts a worker again until the coordinator has read who it is.
+    /// Restarts a worker until the coordinator has read its credential.
     async fn worker_let_in(&mut self, name: &str, job: &str, secret: &str) {
         wait("the credential to be known", || async {
-            // Known: it is told what it may not, instead of being asked who it is.
+            // Authenticated: the refusal is about rights, not about the credential.
             let answer = said(&self.ask(secret, &["jobs", "list"]));
             answer.contains("PERMISSION_DENIED").then_some(())
         })

@@ -1,18 +1,18 @@
-//! Whether each scheduled time has become something: what the counters of a job that fires each second say, against what the
-//! workers wrote of their runs.
+//! Whether each scheduled time is accounted for: compares the counters of a job that fires each second with the
+//! workers' logs.
 
 use rosterd_wire::proto::v1;
 
 use crate::harness::*;
 
-/// What has become of an item's scheduled times.
+/// The account of an item's scheduled times.
 #[derive(Debug, Clone, Copy)]
 pub struct Account {
     /// The latest that is accounted for, in seconds.
     last_fire: i64,
-    /// How many are by the counters, less runs that stand for other scheduled times.
+    /// How many there are by the counters, less runs that stand for other scheduled times.
     due_times: i64,
-    /// How many runs are counted that no worker has begun: it died, or its lease ended, on the way there.
+    /// How many counted runs no worker has started: it died, or its lease ended, before.
     not_begun: i64,
 }
 
@@ -39,17 +39,17 @@ impl Cluster {
         items.iter().map(account).collect()
     }
 
-    /// The accounts at a moment at which each run that is counted is in a worker's log.
+    /// The accounts at a moment at which each counted run is in a worker's log.
     pub async fn accounts_when_quiet(&self, job: &str) -> Accounts {
         wait("a quiet moment", || async {
-            // The logs are read first, and what is in them is counted before it begins.
+            // The logs are read first: their runs were counted before they started.
             let accounts = self.accounts(job).await;
             accounts.iter().all(|account| account.not_begun == 0).then_some(accounts)
         })
         .await
     }
 
-    /// The job fires no more, and none of its runs is in flight or waits.
+    /// Pauses the job, and waits until none of its runs is in flight or waits.
     pub async fn paused(&self, job: &str) {
         self.admin().pause_job(v1::PauseJobRequest { job: job.into() }).await.unwrap();
         self.items_when(job, "no run is in flight", |items| {
@@ -58,18 +58,20 @@ impl Cluster {
         .await;
     }
 
-    /// Of a job that fires each second and is paused: each scheduled time since then has become something, and each run has ended.
+    /// Checks a paused job that fires each second: each scheduled time since then is accounted for, and each run has
+    /// ended.
     pub async fn balanced(&self, job: &str, before: &Accounts) -> v1::Counters {
         self.balanced_each(1, job, before).await
     }
 
-    /// The same of a job that fires each so many seconds, counted from full minutes.
+    /// The same for a job with this period in seconds, counted from full minutes.
     pub async fn balanced_each(&self, seconds: i64, job: &str, before: &Accounts) -> v1::Counters {
         let (verdict, after) = (self.verdict(), self.accounts(job).await);
         for (item, (old, new)) in before.iter().zip(&after).enumerate() {
             let due = new.last_fire.div_euclid(seconds) - old.last_fire.div_euclid(seconds);
             let more = new.due_times - old.due_times - due;
-            // A failover or a misfire that no worker has begun cannot be told from the run of a scheduled time.
+            // A failover or a misfire that no worker has started cannot be distinguished from the run of a scheduled
+            // time.
             let untold = new.not_begun - old.not_begun;
             assert!(
                 (0..=untold).contains(&more),

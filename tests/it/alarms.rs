@@ -1,5 +1,5 @@
-//! Alarms of a real coordinator, told to real servers: one that keeps what it is sent, one that answers badly, one that never
-//! answers, and a mail server.
+//! Alarms of a real coordinator, sent to real servers: one that records requests, one that answers with errors, one
+//! that never answers, and a mail server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::harness::*;
 use crate::http::{self, Answered};
 use crate::worker::Does;
 
-/// What a server does with a request.
+/// How a server handles a request.
 #[derive(Clone, Copy)]
 enum Manner {
     /// 200, and this body.
     Takes(&'static str),
-    /// 500 for so many requests, then 200.
+    /// 500 for this many requests, then 200.
     Fails(usize),
     /// It reads, and never answers.
     Hangs,
 }
 
-/// A server that keeps what it is sent.
+/// A server that records its requests.
 #[derive(Clone)]
 struct Recorder {
     address: SocketAddr,
@@ -52,7 +52,7 @@ impl Recorder {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Keys of what a webhook was told, each as raised or resolved, in their order.
+    /// The keys of the alarms that a webhook received, each as raised or resolved, in order.
     fn told(&self) -> Vec<String> {
         let keys = |body: &Value, what: &str| -> Vec<String> {
             let alarms = body[what].as_array().cloned().unwrap_or_default();
@@ -107,11 +107,11 @@ async fn serve(stream: TcpStream, manner: Manner, kept: Arc<Mutex<Vec<(String, V
         Manner::Hangs => return std::future::pending().await,
     };
     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    // Whoever asked may have gone.
+    // The client may be gone.
     let _gone = stream.write_all(answer.as_bytes()).await;
 }
 
-/// A coordinator whose configuration file says this, each `SECRET:text` as a file with the text.
+/// A coordinator with this configuration file; each `SECRET:text` is replaced by a file with the text.
 async fn with_alarms(toml: &str) -> Cluster {
     let cluster = Cluster::prepare(SHORT, &[]);
     let mut text = String::new();
@@ -155,7 +155,7 @@ async fn a_job_whose_only_worker_is_killed_is_told_and_its_end_too_and_a_receive
     let rule = "[[alarms.rules]]\nalarm = \"no_worker\"\nafter = \"0s\"\n";
     let receivers = webhook("ops", &ops) + &webhook("stuck", &stuck);
     let mut cluster = with_alarms(&format!("{QUICK}{rule}{receivers}")).await;
-    // Out of service until its worker is there: so nothing is wrong with it before.
+    // Disabled until its worker is there: so it raises no alarm before.
     cluster.apply(job("report", 1, json!({ "cron": EVERY_SECOND, "disabled": true }))).await;
     cluster.worker("a", vec![runs_for("report", 0)]);
     wait("a worker", || async { (!cluster.instances("report").await.is_empty()).then_some(()) }).await;
@@ -185,7 +185,9 @@ async fn a_job_whose_only_worker_is_killed_is_told_and_its_end_too_and_a_receive
         events.as_array().cloned().filter(|events| events.len() >= 2)
     })
     .await;
-    assert!(events.iter().any(|event| event["what"].as_str().unwrap().starts_with("told ops (webhook): ")));
+    assert!(
+        events.iter().any(|event| event["what"].as_str().unwrap().starts_with("notified ops (webhook): "))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +213,7 @@ async fn failures_in_a_row_are_told_after_a_retry_unless_they_are_silenced_and_a
         }
     }
     ops.told_when("the alarm, after two failures of the receiver", |told| told.len() >= 3).await;
-    // Each attempt says the same, and only of the job that is not silenced, and that the rule is about.
+    // Each attempt sends the same, and only about the job that is not silenced and that the rule covers.
     wait("the receiver to have taken it", || async {
         (alarms(&cluster).await["active"].as_array()?.iter().any(|alarm| alarm["told"] == json!(["ops"])))
             .then_some(())
@@ -228,7 +230,8 @@ async fn failures_in_a_row_are_told_after_a_retry_unless_they_are_silenced_and_a
 
     cluster.kill_coordinator();
     cluster.serve().await;
-    // The silence and what was told are known again; without the silence the other job is told, and nothing else.
+    // The silence and the sent alarms are known again; without the silence the other job's alarm is sent, and nothing
+    // else.
     let shown = alarms(&cluster).await;
     assert_eq!(
         (shown["silences"][0]["id"].as_str(), shown["active"].as_array().map(Vec::len)),
@@ -241,7 +244,7 @@ async fn failures_in_a_row_are_told_after_a_retry_unless_they_are_silenced_and_a
     assert_eq!((gone.code, gone.json()["code"].as_str()), (404, Some("SILENCE_UNKNOWN")));
 }
 
-/// Speaks SMTP, and keeps the lines that it is told.
+/// Speaks SMTP, and records the lines that it receives.
 async fn mail_server() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, lines) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
@@ -331,7 +334,7 @@ to = ["ops@example.org"]
         "{mails:?}"
     );
 
-    // The same by the command line, and of one alone.
+    // The same with the command line, and for one alone.
     let (code, out, err) = said_by(&cluster, &["alarms", "test", "--receiver", "wecom", "--json"]).await;
     assert_eq!(
         (code, serde_json::from_str::<Value>(&out).unwrap()[0]["error"].is_null()),
@@ -348,7 +351,7 @@ to = ["ops@example.org"]
     let (_, out, _) = said_by(&cluster, &["alarms", "list"]).await;
     assert!(out.starts_with("no alarms\n") && out.contains("deploy") && out.contains("we move"), "{out}");
     assert_eq!(said_by(&cluster, &["alarms", "unsilence", "deploy"]).await.0, Some(0));
-    // What is a secret is nowhere.
+    // Secrets do not appear anywhere.
     let log = cluster.logged();
     for secret in ["access_token=t", "key=k", "SECabc"] {
         assert!(!log.contains(secret) && !done.to_string().contains(secret), "{secret} is shown");
@@ -363,8 +366,8 @@ async fn said_by(cluster: &Cluster, args: &[&str]) -> (Option<i32>, String, Stri
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-/// Elastic-Job's handler of errors, of one job, to a host that the configuration allows. Its scheme is HTTPS, which the server here
-/// does not speak: what matters is that it is asked, and that a job without that permission is named.
+/// Elastic-Job's error handler of one job, to a host that the configuration allows. Its scheme is HTTPS, which the
+/// server here does not support: the test checks that it is contacted, and that a job without that permission is named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_names_dingtalk_itself_has_a_receiver_where_that_is_allowed() {
     let toml = format!("{QUICK}job_hosts = [\"localhost\"]\n");

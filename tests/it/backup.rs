@@ -1,4 +1,5 @@
-//! `rosterd backup` and `rosterd restore` while workers live: the system goes on by itself, and no token is given twice.
+//! `rosterd backup` and `rosterd restore` while workers are alive: the system goes on by itself, and no token is issued
+//! twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -64,7 +65,7 @@ async fn at_work() -> Cluster {
     cluster
 }
 
-/// The tokens of what has begun in user code, by item, in the order in which it began.
+/// The tokens of runs that started in user code, by item, in the order of their starts.
 fn tokens(cluster: &Cluster) -> BTreeMap<u32, Vec<u64>> {
     let mut tokens: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let mut lines = cluster.lines();
@@ -75,7 +76,7 @@ fn tokens(cluster: &Cluster) -> BTreeMap<u32, Vec<u64>> {
     tokens
 }
 
-/// Each item has run so many times more.
+/// Waits until each item has run this many times more.
 async fn runs_again(cluster: &Cluster, more: usize) {
     let before = tokens(cluster);
     until("each item to run again", || {
@@ -99,7 +100,7 @@ async fn an_older_state_that_is_restored_under_live_workers_goes_on_by_itself() 
     let (file, url) = (cluster.home.path("old.backup"), cluster.url());
     let said = done(&["backup", "--server", &url, "--out", text(&file)]);
     assert!(said.starts_with("1 jobs of default with 4 records written to "), "{said}");
-    // It goes back in the records, and in what people had set since.
+    // The records go back, and so do the settings that people changed since.
     let succeeded = cluster.counters("steady").await.succeeded;
     cluster.apply(job("steady", ITEMS, json!({"cron": EVERY_SECOND, "description": "later"}))).await;
     runs_again(&cluster, 6).await;
@@ -123,7 +124,7 @@ async fn an_older_state_that_is_restored_under_live_workers_goes_on_by_itself() 
     assert!(events.iter().any(|event| event.what.starts_with("restored from the backup ")), "{events:?}");
 }
 
-/// What was started is not known to the older state: it is told to stop, and the item runs on under a higher token.
+/// The older state does not know the started run: it is told to stop, and the item goes on under a higher token.
 #[tokio::test]
 async fn a_run_in_flight_is_fenced_by_a_restore_and_the_item_goes_on() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -133,7 +134,7 @@ async fn a_run_in_flight_is_fenced_by_a_restore_and_the_item_goes_on() {
     cluster.assigned("held", 1).await;
     cluster.trigger("held").await;
     cluster.items_when("held", "it runs", |items| items[0].running.is_some()).await;
-    // It crashed as far as the backup knows: it was in flight.
+    // By the backup it crashed: it was in flight.
     let (file, url) = (cluster.home.path("held.backup"), cluster.url());
     done(&["backup", "--server", &url, "--out", text(&file)]);
     let before = cluster.items("held").await[0].token;
@@ -170,7 +171,7 @@ async fn what_a_lost_disk_held_is_restored_while_its_workers_live() {
     cluster.kill_coordinator();
     std::fs::remove_dir_all(&cluster.data).unwrap();
     cluster.serve().await;
-    // Its worker offers the configuration, and so the job is there again, without its records.
+    // Its worker offers the configuration, so the job exists again, without its records.
     wait("the job to be made again", || async { cluster.try_items("steady").await.ok() }).await;
     let said = done(&["restore", "--server", &cluster.url(), text(&file), "--overwrite"]);
     assert!(said.contains("still restored\n"), "{said}");
@@ -208,7 +209,7 @@ async fn a_directory_is_backed_up_and_restored_without_a_coordinator() {
     never_fell(&cluster);
 }
 
-/// Jobs without workers, so that they are as they were written.
+/// Jobs without workers, so that they stay as they were written.
 const JOBS: usize = 4;
 
 async fn several() -> (Cluster, std::path::PathBuf) {
@@ -226,7 +227,7 @@ async fn descriptions(cluster: &Cluster) -> Vec<String> {
     jobs.into_iter().map(|job| job.description).collect()
 }
 
-/// Each time the state is another one; the restore is cut off once so many jobs were acknowledged, for every number.
+/// The state differs each time; the restore is interrupted after each possible number of acknowledged jobs.
 #[tokio::test]
 async fn a_restore_that_is_killed_behind_any_job_is_completed_by_the_same_command() {
     let (mut cluster, file) = several().await;
@@ -251,7 +252,7 @@ async fn a_restore_that_is_killed_behind_any_job_is_completed_by_the_same_comman
             } else {
                 child.kill().unwrap();
                 child.wait().unwrap();
-                // The coordinator may be at the next job still, and says so.
+                // The coordinator may still be busy with the next job, and reports so.
                 wait("the coordinator to end what it was at", || async {
                     ran(&restore).0.filter(|code| *code == 0)
                 })
@@ -265,8 +266,8 @@ async fn a_restore_that_is_killed_behind_any_job_is_completed_by_the_same_comman
     }
 }
 
-/// Killed at another moment each time. What it leaves beside is replaced by the next one, and if somebody has put a link there,
-/// nothing is written through it.
+/// Killed at a different moment each time. The next one replaces its leftover file, and if there is a symbolic link
+/// instead, nothing is written through it.
 #[tokio::test]
 async fn a_backup_that_is_killed_leaves_the_one_before_it_whole() {
     let (cluster, file) = several().await;
@@ -299,7 +300,7 @@ async fn a_backup_that_is_killed_leaves_the_one_before_it_whole() {
     assert!(!part.exists());
 }
 
-/// Into an empty store: what is restored stays, also without --overwrite.
+/// Into an empty store: restored jobs stay, also without --overwrite.
 #[tokio::test]
 async fn a_restore_into_an_empty_store_goes_on_where_it_was_killed() {
     let (mut cluster, file) = several().await;

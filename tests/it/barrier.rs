@@ -1,4 +1,4 @@
-//! A change that was acknowledged is a barrier: nothing begins afterwards that it forbids, though workers are told of runs
+//! An acknowledged change is a barrier: no run that it forbids starts afterwards, although runs are sent to workers
 //! ahead of their time.
 
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::judge::What;
 use crate::python;
 use crate::worker::{boot, wall};
 
-/// So long before a scheduled time its run is written and told already.
+/// This long before a scheduled time its run is already written and sent.
 const TOLD_MS: i64 = 12;
 const ROUNDS: usize = 4;
 
-/// Of a job that fires each second.
+/// Waits until right before a fire of a job that fires each second.
 async fn right_before_a_fire() {
     let left = 1000 - wall().rem_euclid(1000);
     let wait = if left > TOLD_MS { left - TOLD_MS } else { left + 1000 - TOLD_MS };

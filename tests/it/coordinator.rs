@@ -51,7 +51,7 @@ async fn restarted_within_the_lease_it_moves_nothing() {
     assert_eq!((counters.runs, counters.succeeded, counters.crashed), (9, 9, 0));
 }
 
-/// Outcomes that nobody could take while it was away are taken when it is back.
+/// Outcomes that could not be reported while it was down are accepted when it is back.
 #[tokio::test]
 async fn runs_that_end_while_it_is_away_are_not_lost() {
     let mut cluster = Cluster::start(timing(20_000, 500, 40_000)).await;
@@ -90,26 +90,26 @@ async fn restarted_after_the_lease_it_finds_that_workers_stopped_themselves() {
     assert_eq!((counters.runs, counters.succeeded, counters.crashed), (18, 9, 9));
 }
 
-/// How much earlier than it is due a start may be written.
+/// How far ahead of its scheduled time a start may be written.
 const AHEAD: i64 = 500;
-/// How old a scheduled time may be that is run late, where not all of them are.
+/// The maximum age of a scheduled time that is run late, if not all are.
 const WINDOW: i64 = 4000;
 
-/// What became of the scheduled times of a job in which its coordinator was down.
+/// The scheduled times of a job during which its coordinator was down.
 struct Outage {
     /// The last scheduled time before it, and those within it.
     before: i64,
     due: Vec<i64>,
-    /// The runs since, as they began.
+    /// The runs since, in the order of their starts.
     runs: Vec<Run>,
-    /// How late they began, by the token.
+    /// How late they started, by token.
     late: BTreeMap<u64, i64>,
     missed: u64,
 }
 
 impl Outage {
-    /// All that were due before the first run since are passed over but, where it stands for them, the latest. All later
-    /// ones are run, each as such unless it became too old meanwhile.
+    /// All scheduled times before the first run since are skipped, except the latest if the run stands for them. All
+    /// later ones are run, each as such unless it became too old meanwhile.
     #[track_caller]
     fn first_run(&self, source: &str, passed_over: i64) {
         let (first, table) = (&self.runs[0], &self.runs);
@@ -130,8 +130,8 @@ impl Outage {
     }
 }
 
-/// Kills the coordinator between two fires, with nothing in flight and nothing written of the next one. What the item
-/// was then.
+/// Kills the coordinator between two fires, with nothing in flight and nothing written for the next one. Returns the
+/// item as of then.
 async fn killed_between_fires(cluster: &mut Cluster) -> v1::ItemSummary {
     let since = |item: &v1::ItemSummary| wall() - millis(item.last_fire.as_ref().unwrap());
     for _ in 0..20 {
@@ -142,7 +142,7 @@ async fn killed_between_fires(cluster: &mut Cluster) -> v1::ItemSummary {
         });
         let item = idle.await.remove(0);
         cluster.kill_coordinator();
-        // Else the machine stood still meanwhile.
+        // Otherwise the machine stalled meanwhile.
         if since(&item) < AHEAD {
             return item;
         }
@@ -151,7 +151,7 @@ async fn killed_between_fires(cluster: &mut Cluster) -> v1::ItemSummary {
     panic!("this machine is too slow for a kill between two fires");
 }
 
-/// Every scheduled time of the time in which nobody was up is accounted for, once.
+/// Every scheduled time during the outage is accounted for, once.
 async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     let mut cluster = Cluster::start(timing(30_000, 500, 60_000)).await;
     cluster.apply(job("down", 1, json!({ "cron": EVERY_SECOND, "rosterd": policy }))).await;
@@ -163,7 +163,7 @@ async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     let back = wall();
     cluster.serve().await;
     let serves = wall();
-    // A later fire has run in time, and nothing is in flight: what was before is decided, and each run in the log.
+    // A later fire has run in time, and nothing is in flight: earlier times are decided, and each run is in the log.
     let later = cluster
         .items_when("down", "fires in time again", |items| {
             let last = items[0].last.as_ref();
@@ -218,7 +218,7 @@ async fn down_for_several_fires_they_are_missed_where_the_job_says_so() {
     down_for_several_fires(policy).await.first_run("NORMAL_TRIGGER", 4);
 }
 
-/// SIGTERM: streams are ended in order, and the process leaves with success.
+/// SIGTERM: streams are ended cleanly, and the process exits with success.
 #[tokio::test]
 async fn stopped_in_order_and_started_again_it_goes_on() {
     let mut cluster = Cluster::with(timing(20_000, 500, 40_000), &["drain_deadline=1s"]).await;
@@ -235,7 +235,7 @@ async fn stopped_in_order_and_started_again_it_goes_on() {
     assert_eq!(cluster.counters("long").await.crashed, 0);
 }
 
-/// It stands still for longer than a lease: its workers stop by themselves, and what it believed before is not done.
+/// It is frozen for longer than a lease: its workers stop by themselves, and it does not act on outdated state.
 #[tokio::test]
 async fn a_frozen_coordinator_that_wakes_finds_what_its_workers_did() {
     let mut cluster = Cluster::start(SHORT).await;

@@ -1,4 +1,4 @@
-//! Workers that die, stand still, or cannot be reached: of a job with failover nothing is lost and nothing doubled.
+//! Workers that die, freeze, or cannot be reached: a job with failover loses and duplicates no run.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn runs_of(verdict: &Verdict, job: &str, worker: &str) -> Vec<Run> {
     verdict.of(job).filter(|run| run.worker == worker).cloned().collect()
 }
 
-/// The victim's items run again elsewhere; then all may end. Nothing is lost or doubled.
+/// The victim's items run again elsewhere; then all may end. Nothing is lost or run twice.
 async fn taken_over(cluster: &Cluster) -> Verdict {
     cluster.verdict_when("three failovers", |verdict| verdict.by_source("nine", "FAILOVER").len() == 3).await;
     cluster.home.open("gate");
@@ -76,7 +76,7 @@ async fn a_killed_workers_items_run_again_and_no_others() {
     }
 }
 
-/// What it may do when it wakes the judge says, from the time at which it was let go.
+/// The judge decides what it may do when it resumes, based on the time at which it was resumed.
 #[tokio::test]
 async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -94,7 +94,7 @@ async fn a_frozen_worker_that_wakes_stops_before_it_does_anything() {
     replaced_after_its_stop(true, &verdict, "nine", &lost);
 }
 
-/// Packets vanish without a reset: the old worker's own log says that it stopped before the new run began.
+/// Packets vanish without a reset: the old worker's own log shows that it stopped before the new run started.
 async fn cut_off(ways: &[Way]) {
     if !net::possible() {
         return;
@@ -145,7 +145,7 @@ async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
     cut_off(&[Way::ToWorker]).await;
 }
 
-/// A break that is shorter than the lease moves nothing and stops nothing.
+/// A partition shorter than the lease moves nothing and stops nothing.
 #[tokio::test]
 async fn a_short_break_moves_nothing() {
     if !net::possible() {
@@ -160,7 +160,7 @@ async fn a_short_break_moves_nothing() {
     let from = std::time::Instant::now();
     until("ten heartbeats to be lost", || from.elapsed() > 10 * cluster.timing.heartbeat).await;
     net.heal();
-    // Longer than the lease of who was cut off: it must have been heard since.
+    // Longer than the lease of the worker that was cut off: it must have been active since.
     until("the lease to be over", || from.elapsed() > cluster.timing.lease + 4 * cluster.timing.heartbeat)
         .await;
     cluster.home.open("gate");
@@ -203,7 +203,7 @@ async fn without_failover(form: Form) {
     cluster.trigger("once").await;
     let ended = |verdict: &Verdict| verdict.of("once").filter(|run| run.ended()).count();
     cluster.verdict_when("the next fire", |verdict| ended(verdict) == 3).await;
-    // The gate is open: only the order keeps who comes back from ending what it was given before.
+    // The gate is open: only the order to stop keeps the returning worker from finishing its earlier runs.
     loss.relent(&mut cluster, "a");
     let verdict = loss.stopped(&cluster, "once", &lost).await;
     assert!(
@@ -223,7 +223,7 @@ async fn without_failover(form: Form) {
 
 in_each_form!(disconnect_grace_is_a_shorter_lease, super::disconnect_grace);
 
-/// A job may call its workers dead sooner than the lease says.
+/// A job may have its workers marked dead sooner than the lease.
 async fn disconnect_grace(form: Form) {
     let Some((loss, mut cluster)) = Loss::on(LONG, form).await else { return };
     cluster
@@ -236,7 +236,7 @@ async fn disconnect_grace(form: Form) {
     cluster.trigger("graced").await;
     let verdict = cluster.verdict_when("two runs", |verdict| verdict.of("graced").count() == 2).await;
     let lost = runs_of(&verdict, "graced", "a");
-    // The grace holds once a heartbeat has said that the worker counts with it.
+    // The grace applies once a heartbeat has reported that the worker counts with it.
     let began = std::time::Instant::now();
     until("a few heartbeats", || began.elapsed() > 3 * cluster.timing.heartbeat).await;
     let struck = boot();
@@ -258,10 +258,10 @@ async fn disconnect_grace(form: Form) {
     cluster.verdict().is_clean();
 }
 
-// Who leaves does so by its own word, and is heard: it cannot be killed, stand still or be cut off in these two tests,
-// or it would be lost and no one that leaves.
+// A leaving worker does so by its own request, over a working stream: in these two tests it cannot be killed, frozen or
+// cut off, or it would be lost instead of leaving.
 
-/// A worker asked to leave ends what it runs, and leaves no crash behind.
+/// A worker that is asked to leave finishes its runs, and leaves no crash behind.
 #[tokio::test]
 async fn a_worker_that_leaves_causes_no_failover() {
     let mut cluster = Cluster::start(LONG).await;
@@ -285,7 +285,7 @@ async fn a_worker_that_leaves_causes_no_failover() {
     assert!(cluster.lines().iter().any(|line| line.what == What::Exit && line.detail == "left"));
 }
 
-/// What a leaving worker may not end is handed back, and with failover run elsewhere.
+/// Runs that a leaving worker may not finish are handed back, and with failover run elsewhere.
 #[tokio::test]
 async fn what_a_leaving_worker_cannot_end_is_handed_back() {
     let mut cluster = Cluster::start(LONG).await;

@@ -1,5 +1,5 @@
-//! The disk under a coordinator: full, it acknowledges nothing that is not stored and says so; freed, it goes on.
-//! Killed at any moment, it has everything that it acknowledged.
+//! The disk under a coordinator: if it is full, the coordinator acknowledges nothing that is not stored, and reports
+//! it; once there is space, it goes on. Killed at any moment, it has everything that it acknowledged.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::harness::*;
 
-/// A small file system in a mount namespace of its own, which goes with the process that holds it.
+/// A small file system in a mount namespace of its own, which ends with the process that holds it.
 fn small_disk(cluster: &mut Cluster, size: &str) -> Option<PathBuf> {
     if !has_root("mounting a small file system") {
         return None;
@@ -63,7 +63,7 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
         refused.message()
     );
     assert!(cluster.logged().contains("full"), "the log says nothing");
-    // What was stored is served, what was refused is not there.
+    // Stored jobs are served, refused ones do not exist.
     let jobs = cluster
         .admin()
         .list_jobs(rosterd_wire::proto::v1::ListJobsRequest::default())
@@ -72,7 +72,7 @@ async fn a_full_disk_loses_no_acknowledged_word_and_says_what_to_do() {
         .into_inner()
         .jobs;
     assert_eq!(jobs.len(), kept + 1);
-    // An outcome meanwhile waits, and is not lost.
+    // An outcome in the meantime waits, and is not lost.
     cluster.home.open("gate");
     cluster.verdict_when("the run ends", |verdict| verdict.done("before", "MANUAL").len() == 1).await;
     drop(file);
@@ -101,7 +101,7 @@ fn rustix_free(path: &std::path::Path) -> Option<u64> {
     Some(seen.f_blocks * seen.f_frsize)
 }
 
-/// Killed while it writes, again and again: what it acknowledged is there, and it always starts.
+/// Killed while it writes, again and again: everything that it acknowledged is there, and it always starts.
 #[tokio::test]
 async fn killed_at_any_moment_it_has_what_it_acknowledged() {
     let mut cluster = Cluster::start(LONG).await;
@@ -136,7 +136,7 @@ async fn killed_at_any_moment_it_has_what_it_acknowledged() {
                 || spec.contains(&format!("\"{n}\""))
                 || spec.contains(&format!("jobParameter: {n}\n"))
         };
-        // The one that was under way may be there.
+        // The one in flight may be there.
         assert!(found(last) || found(last + 1), "{last} was acknowledged\n{spec}");
         acknowledged = last;
     }

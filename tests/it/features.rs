@@ -1,4 +1,4 @@
-//! What a job may ask of its runs: misfire, slots, retries, timeout, offsets, hooks, dataflow, guarantee, programs.
+//! Features of a job: misfire, slots, retries, timeout, offsets, hooks, dataflow, guarantee, programs.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::watch_response::Event;
@@ -14,7 +14,7 @@ fn hooks(lines: &[Line]) -> Vec<String> {
     lines.into_iter().map(|line| line.detail.clone()).collect()
 }
 
-/// A job fired once by hand for a worker, until it is quiet.
+/// Triggers a job once for a worker, and waits until it is idle.
 async fn once(cluster: &mut Cluster, policy: Value, does: Does) -> Vec<v1::ItemSummary> {
     let name = does.job.clone();
     cluster.apply(job(&name, 1, json!({ "rosterd": policy }))).await;
@@ -24,7 +24,7 @@ async fn once(cluster: &mut Cluster, policy: Value, does: Does) -> Vec<v1::ItemS
     cluster.items_when(&name, "the run has ended", |items| items[0].last.is_some()).await
 }
 
-/// However many fires are due while an item runs, one run stands for them, with the latest of them.
+/// However many fires are due while an item runs, one run stands for them, with the latest scheduled time.
 #[tokio::test]
 async fn a_run_that_is_too_long_is_followed_by_one_misfire() {
     let mut cluster = Cluster::start(LONG).await;
@@ -46,7 +46,7 @@ async fn a_run_that_is_too_long_is_followed_by_one_misfire() {
     assert_eq!(verdict.runs[1], misfire, "the misfire comes first\n{}", verdict.table());
 }
 
-/// A worker's slots are those of all its jobs together; what waits runs later.
+/// A worker's slots are those of all its jobs together; waiting runs start later.
 #[tokio::test]
 async fn slots_are_never_exceeded_and_nothing_that_waits_is_lost() {
     let mut cluster = Cluster::start(LONG).await;
@@ -123,7 +123,7 @@ async fn attempts_end_and_a_panic_is_a_failure_of_the_run_alone() {
         cluster.runs("panics").await.pop().filter(|run| run.ended_at.is_some())
     })
     .await;
-    assert!(run.error.contains("panicked: told to panic"), "{run:?}");
+    assert!(run.error.contains("panicked: injected panic"), "{run:?}");
     cluster.verdict().is_clean();
 }
 
@@ -177,7 +177,7 @@ async fn a_run_that_takes_too_long_is_stopped_and_has_timed_out() {
     assert!(verdict.runs[0].stopped_by_order(), "\n{}", verdict.table());
 }
 
-/// Progress and what else happens is told to who watches.
+/// Watchers get progress and other events.
 #[tokio::test]
 async fn who_watches_sees_start_progress_and_end() {
     let mut cluster = Cluster::start(LONG).await;
@@ -212,7 +212,7 @@ async fn who_watches_sees_start_progress_and_end() {
     assert_eq!(seen, ["started", "40 on the way", "Succeeded made"]);
 }
 
-/// What a run leaves as its offset is handed to the next one, by whomever it is run and whatever died meanwhile.
+/// The next run gets the offset that a run has left, whichever worker runs it and whatever died meanwhile.
 #[tokio::test]
 async fn an_offset_is_handed_back() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -252,7 +252,7 @@ async fn an_offset_is_handed_back() {
     assert_eq!(found, ["", "x", "xx", "xxx"]);
 }
 
-/// A run that is taken over goes on from where the killed one had come, not from where the last one ended.
+/// A failover run continues at the offset of the killed run, not at that of the last ended one.
 #[tokio::test]
 async fn a_taker_goes_on_from_the_offset_of_the_killed_run() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -296,7 +296,7 @@ async fn a_dataflow_fetches_until_there_is_nothing_where_it_streams() {
     assert_eq!(hooks(&cluster.lines()), ["fetch 0", "process [0, 0, 0]"]);
 }
 
-/// Any program is a worker: it is told what to do by its environment, and its exit code is the outcome.
+/// Any program is a worker: its environment describes the run, and its exit code is the outcome.
 #[tokio::test]
 async fn a_program_is_told_its_part_and_its_exit_code_counts() {
     let mut cluster = Cluster::start(LONG).await;
@@ -325,13 +325,13 @@ async fn a_program_is_told_its_part_and_its_exit_code_counts() {
     assert!(runs[1].error.starts_with("exit status 3"), "{:?}", runs[1]);
 }
 
-/// The program does not outlive a worker that is killed: its item runs elsewhere.
+/// The program does not outlive a killed worker: its item runs elsewhere.
 #[tokio::test]
 async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
     let mut cluster = Cluster::start(SHORT).await;
     let script = r#"echo $$ > "$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.pid"; while [ ! -e "$1/gate" ]; do sleep 0.05; done; echo done"#;
     let dir = cluster.home.path("").display().to_string();
-    // Not by their silence: what is starved where the machine is would die of that as well.
+    // Not by their silence: on a busy machine a starved guard would kill the program as well.
     let flags = ["--job", "prog", "--items", "4", "--failover", "--guard-silence", "30s"];
     for name in ["e", "f"] {
         cluster.exec(name, &flags, &["sh", "-c", script, "sh", &dir]);
@@ -358,7 +358,7 @@ async fn a_program_dies_with_its_worker_and_runs_again_elsewhere() {
     assert_eq!((counters.crashed, counters.succeeded), (2, 4));
 }
 
-/// Its name goes all the way: into paths of the store, to a worker and to a program, into history and lists.
+/// Its name is used everywhere: in paths of the store, by a worker and a program, in history and lists.
 #[tokio::test]
 async fn a_job_whose_name_is_in_no_ascii_runs_as_any_other() {
     let mut cluster = Cluster::start(LONG).await;

@@ -9,7 +9,7 @@ use crate::harness::*;
 use crate::judge::{Verdict, What};
 use crate::worker::{Does, wall};
 
-/// What each item of a job was told, in the order of items.
+/// What each item of a job received, in the order of items.
 pub async fn told(cluster: &Cluster, name: &str, items: usize) -> Vec<String> {
     cluster.trigger(name).await;
     cluster.verdict_when("the runs", |verdict| verdict.of(name).count() == items).await;
@@ -41,7 +41,7 @@ async fn what_a_run_is_told() {
     assert_eq!(told(&cluster, "all", 2).await, ["|for all|2|{}|", "|for all|2|{}|"]);
 }
 
-/// In Rust, in Python and of a program; a change reaches those that are at work already, also after a restart.
+/// In Rust, in Python and in a program; a change reaches workers that are running already, also after a restart.
 #[tokio::test]
 async fn props_reach_workers_of_every_kind_and_so_does_their_change() {
     let mut cluster = Cluster::start(LONG).await;
@@ -202,8 +202,8 @@ async fn without_monitoring_no_run_is_recorded_and_none_is_merged() {
     assert!(verdict.by_source("without", "MISFIRE").is_empty(), "\n{}", verdict.table());
 }
 
-/// The coordinator's calendar jumps by less than rosterd minds: only the jobs that say so do not fire until
-/// it is right again.
+/// The coordinator's calendar jumps by less than rosterd's limit: only jobs with a lower limit do not fire until it is
+/// right again.
 #[tokio::test]
 async fn a_job_may_ask_for_a_better_clock() {
     let mut cluster = Cluster::with_mutants(LONG, &[]).await;
@@ -223,7 +223,7 @@ async fn a_job_may_ask_for_a_better_clock() {
     let all = |verdict: &Verdict| fired(verdict, "usual") > 1 && strict(verdict).iter().all(|n| *n > 1);
     cluster.verdict_when("all fire", all).await;
     cluster.mutant("clock-ahead-ms", "1500");
-    // Past this the coordinator has certainly looked at its calendar.
+    // By then the coordinator has certainly checked its calendar.
     let since = fired(&cluster.verdict(), "usual");
     let before =
         cluster.verdict_when("the jump is seen", |verdict| fired(verdict, "usual") > since + 2).await;
@@ -237,8 +237,8 @@ async fn a_job_may_ask_for_a_better_clock() {
     cluster.verdict_when("they fire again", again).await.is_clean();
 }
 
-/// A worker dies, and the change of the tree that follows is told to nobody: its items go to another one where the
-/// leader looks again by itself.
+/// A worker dies, and no coordinator is notified of the change of the tree: its items move to another one if the leader
+/// reconciles by itself.
 #[tokio::test]
 async fn what_nothing_told_of_is_found_by_looking_again() {
     let mut cluster = Cluster::with_mutants(SHORT, &[("minute-ms", "500")]).await;
@@ -269,7 +269,7 @@ async fn what_nothing_told_of_is_found_by_looking_again() {
     assert!(owners.len() == 2 && owners.contains(&None), "{owners:?}");
 }
 
-/// Switched off while runs are in flight: what tools see of them goes at once, the runs end as usual.
+/// Switched off while runs are in flight: their mirrors are removed at once, the runs end as usual.
 #[tokio::test]
 async fn monitoring_that_is_switched_off_leaves_no_mirror_behind() {
     let mut cluster = Cluster::start(LONG).await;
@@ -302,7 +302,7 @@ async fn monitoring_that_is_switched_off_leaves_no_mirror_behind() {
         .is_clean();
 }
 
-/// A crashed run that waits for a taker is given up at once; one that was taken over ends as usual.
+/// A crashed run that waits for an instance is given up at once; one that was taken over ends as usual.
 #[tokio::test]
 async fn failover_that_is_switched_off_leaves_no_node_behind() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -377,8 +377,8 @@ async fn failover_decides_whether_a_crashed_run_runs_again() {
 #[tokio::test]
 async fn the_strategy_decides_who_owns_what() {
     let mut cluster = Cluster::start(LONG).await;
-    // Three items on two workers: who has two of them depends on the name where the strategy asks for it, and of
-    // two names that differ by one one has an odd hash.
+    // Three items on two workers: if the strategy uses the name, it determines which worker has two of them; of two
+    // names that differ by one, one has an odd hash.
     let strategies = [
         ("avg", json!({})),
         ("odd", json!({ "jobShardingStrategyType": "ODEVITY" })),
@@ -453,7 +453,7 @@ async fn a_job_may_start_disabled() {
     assert!(verdict.of("off").all(|run| run.fire > from - 1500), "\n{}", verdict.table());
 }
 
-/// Also without the worker's own word for it: Elastic-Job has it in its configuration.
+/// Even if the worker does not set it: Elastic-Job has it in its configuration.
 #[tokio::test]
 async fn a_job_file_may_say_that_it_overwrites() {
     let mut cluster = Cluster::start(LONG).await;

@@ -1,5 +1,5 @@
-//! A worker that is told of a run and does not know of it, spoken by hand: a client that dropped a Trigger because of its token
-//! kept the item for ever; neither cancel nor disable freed it.
+//! A scripted worker that is sent a run and does not know it. A client that dropped a Trigger because of its token kept
+//! the item forever; neither cancel nor disable freed it.
 
 use rosterd_wire::proto::v1;
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::judge::What;
 use crate::python;
 use crate::raw::{self, Raw};
 
-/// It is told for two leases, so these are short: but longer than what a busy machine keeps a heartbeat back.
+/// The run is sent for two leases, so these are short, but longer than a busy machine delays a heartbeat.
 const QUICK: Timing = timing(6000, 100, 12_000);
 
-/// It lives, and names the run in no heartbeat. The run is ended for it and runs elsewhere: in Rust, then in Python.
+/// It is alive, and no heartbeat names the run. The host ends the run, and it runs elsewhere: in Rust, then in Python.
 #[tokio::test]
 async fn a_run_that_its_worker_never_names_is_ended_and_run_elsewhere() {
     for language in ["rust", "python"] {
@@ -30,14 +30,14 @@ async fn a_run_that_its_worker_never_names_is_ended_and_run_elsewhere() {
         } else {
             cluster.worker("other", vec![runs_for("steady", 1)]);
         }
-        // Nothing new for it; that is acknowledged once its run is known to have begun, or is over.
+        // It gets nothing new; the change is acknowledged once its run is known to have started, or is over.
         let mut admin = cluster.admin();
         let disabling = tokio::spawn(async move {
             let target = Some(v1::set_enabled_request::Target::Machine("by-hand".into()));
             let job = "steady".to_owned();
             admin.set_enabled(v1::SetEnabledRequest { job, target, enabled: false, cancel: false }).await
         });
-        // It is told of it five times and more, always under the same token.
+        // The run is sent five times or more, always under the same token.
         for _ in 1..5 {
             assert_eq!(raw.trigger().await.run.as_ref(), Some(&first));
         }
@@ -53,7 +53,7 @@ async fn a_run_that_its_worker_never_names_is_ended_and_run_elsewhere() {
         let began: Vec<u64> =
             lines.iter().filter(|line| line.what == What::Start).map(|line| line.token).collect();
         assert!(began.len() == 1 && began[0] > first.token, "{language}: {began:?} after {first:?}");
-        // It is no worse off for it: what it says of that run is refused, and it works on.
+        // It is not penalized: its reports of that run are refused, and it goes on working.
         let ack = raw.report(first, v1::RunOutcome::Succeeded).await;
         assert_eq!(ack.result(), v1::ReportResult::Fenced, "{ack:?}");
     }

@@ -1,7 +1,8 @@
-//! The forms in which a worker is lost, as a parameter of tests: killed; standing still past its lease, and awake again
-//! afterwards; cut off, so that packets vanish and neither end is told. [`in_each_form`] makes three tests of one.
+//! The forms in which a worker is lost, as a parameter of tests: killed; frozen past its lease, and resumed afterwards;
+//! cut off, so that packets vanish without notice to either end. [`in_each_form`] makes three tests of one.
 //!
-//! Some cases have fewer: who leaves in order is there until it has left, and a coordinator that dies is none of this.
+//! Some cases have fewer: a worker that leaves is there until it has left, and a coordinator that dies is a separate
+//! case.
 
 use rosterd_wire::proto::v1;
 
@@ -17,14 +18,14 @@ pub enum Form {
     CutOff,
 }
 
-/// A worker that is to be lost.
+/// A worker that will be lost.
 pub struct Loss {
     form: Form,
     net: Option<Net>,
 }
 
 impl Loss {
-    /// A coordinator of which a worker can be lost in this form; none where this machine does not let us.
+    /// A coordinator with a worker that can be lost in this form; `None` if this machine does not allow it.
     pub async fn on(timing: Timing, form: Form) -> Option<(Self, Cluster)> {
         let mut cluster = Cluster::prepare(timing, &[]);
         let mut net = None;
@@ -39,12 +40,12 @@ impl Loss {
         Some((Self { form, net }, cluster))
     }
 
-    /// The words that the worker is started below.
+    /// The command that wraps the worker.
     pub fn wrapper(&self) -> Vec<&str> {
         self.net.iter().flat_map(Net::wrapper).collect()
     }
 
-    /// It happens.
+    /// Loses the worker.
     pub fn strike(&self, cluster: &mut Cluster, worker: &str) {
         match (self.form, &self.net) {
             (Form::CutOff, Some(net)) => net.cut(&[Way::FromWorker, Way::ToWorker]),
@@ -53,17 +54,17 @@ impl Loss {
         }
     }
 
-    /// It is over, once the worker has been given up.
+    /// Ends the fault, once the worker has been marked dead.
     pub fn relent(&self, cluster: &mut Cluster, worker: &str) {
         match (self.form, &self.net) {
             (Form::CutOff, Some(net)) => net.heal(),
             (Form::Frozen, _) => cluster.thaw(worker),
-            // Nobody comes back from it.
+            // A killed worker does not come back.
             _ => {}
         }
     }
 
-    /// Whether the process itself did nothing while others took over.
+    /// Whether the process itself was frozen while others took over.
     pub fn stood_still(&self) -> bool {
         self.form == Form::Frozen
     }
@@ -73,13 +74,13 @@ impl Loss {
         self.form != Form::Killed
     }
 
-    /// Waits until all runs that were lost have stopped, as it is seen in this form.
+    /// Waits until all lost runs have stopped, by the evidence of this form.
     pub async fn stopped(&self, cluster: &Cluster, job: &str, lost: &[Run]) -> Verdict {
         let form = self.form;
         let stopped = move |verdict: &Verdict| {
             let now = |old: &Run| verdict.of(job).find(|run| run.id() == old.id());
             lost.iter().filter_map(now).all(|run| match form {
-                // Whoever killed it says so.
+                // The killer logs it.
                 Form::Killed => run.stop.is_some() && run.how.is_none(),
                 Form::Frozen | Form::CutOff => run.stopped_by_order(),
             })
@@ -88,8 +89,8 @@ impl Loss {
     }
 }
 
-/// Waits until a worker that came back runs items of the job again. A welcome that it did not hear in time leaves an
-/// identity behind that may be given items and runs none; then they are fired once more.
+/// Waits until a worker that came back runs items of the job again. A Welcome that it did not receive in time leaves an
+/// identity behind that may own items and runs none; then the job is triggered once more.
 pub async fn works_again(cluster: &Cluster, job: &str, worker: &str) {
     wait(format!("{worker} to work again"), || async {
         fire_through(cluster, job).await;
@@ -98,7 +99,7 @@ pub async fn works_again(cluster: &Cluster, job: &str, worker: &str) {
     .await;
 }
 
-/// Fires a job by hand, and waits until each item has begun once more and all have ended.
+/// Triggers a job, and waits until each item has started once more and all have ended.
 async fn fire_through(cluster: &Cluster, job: &str) {
     let fired = |item: &v1::ItemSummary| item.counters.as_ref().unwrap().runs;
     let before: Vec<u64> = cluster.items(job).await.iter().map(fired).collect();
@@ -109,8 +110,8 @@ async fn fire_through(cluster: &Cluster, job: &str) {
     cluster.quiet(job).await;
 }
 
-/// Each old run stopped before the run that took its place began; where it stood still itself meanwhile, it stopped when
-/// it woke, and what it may do there the judge says.
+/// Each old run stopped before its replacement started; if it was frozen meanwhile, it stopped when it resumed, and the
+/// judge decides what it may do until then.
 pub fn replaced_after_its_stop(stood_still: bool, verdict: &Verdict, job: &str, lost: &[Run]) {
     for old in lost {
         let now = verdict.of(job).find(|run| run.id() == old.id()).unwrap();

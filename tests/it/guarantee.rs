@@ -1,4 +1,4 @@
-//! Guarantees: of each fire its start and its completion are announced once, to one worker, whatever dies meanwhile.
+//! Guarantees: the start and the completion of each fire are announced once, to one worker, whatever dies meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::harness::*;
 use crate::judge::{Line, Run, Verdict, What};
 use crate::worker::{Does, wall};
 
-/// Where a fire of the job is told of, in the order of time.
+/// The announcements of a fire of the job, in order of time.
 fn announced(lines: &[Line], what: &str) -> Vec<Line> {
     let is = |line: &&Line| line.what == What::Hook && line.detail.starts_with(what);
     let mut found: Vec<Line> = lines.iter().filter(is).cloned().collect();
@@ -60,7 +60,7 @@ async fn restart(cluster: &mut Cluster) {
     wait("both are back", || async { (cluster.instances("all").await.len() == 2).then_some(()) }).await;
 }
 
-/// Once each, in this order, and nothing ran in between what it should not.
+/// Once each, in this order, with no run outside of them.
 async fn ends_well(cluster: &Cluster) -> Verdict {
     told(cluster, "all_completed", 1).await;
     cluster.quiet("all").await;
@@ -99,7 +99,7 @@ async fn a_fire_is_announced_once_before_and_once_after() {
     assert_eq!(announced(&cluster.lines(), "all_started").len(), 1);
 }
 
-/// The coordinator is killed while the callback is under way: who has it goes on with it, and is not asked twice.
+/// The coordinator is killed while the callback is in flight: the worker goes on with it, and is not called twice.
 #[tokio::test]
 async fn a_restart_before_the_answer_asks_nobody_twice() {
     let mut cluster = crew(LONG).await;
@@ -139,13 +139,13 @@ async fn a_restart_before_the_completion_loses_no_announcement() {
     restart(&mut cluster).await;
     assert_eq!(mirrors(&cluster, "completed").await, items(&["1"]));
     cluster.kill_coordinator();
-    // They end while nobody listens.
+    // They end while no coordinator is up.
     cluster.home.open("gate");
     cluster.verdict_when("all end", |verdict| verdict.done("all", "NORMAL_TRIGGER").len() == 4).await;
     cluster.serve().await;
     ends_well(&cluster).await;
     restart(&mut cluster).await;
-    // Another fire is announced, the one before not again.
+    // Another fire is announced, the previous one is not announced again.
     cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_completed", 2).await;
     let lines = cluster.lines();
@@ -154,7 +154,7 @@ async fn a_restart_before_the_completion_loses_no_announcement() {
     assert_eq!((fires.len(), announced(&lines, "all_completed").len()), (2, 2));
 }
 
-/// Who was asked is killed: another one is asked.
+/// The called worker is killed: another one is called.
 #[tokio::test]
 async fn who_dies_with_the_callback_is_replaced() {
     let mut cluster = crew(SHORT).await;
@@ -170,11 +170,11 @@ async fn who_dies_with_the_callback_is_replaced() {
     told(&cluster, "all_completed", 1).await;
     let verdict = cluster.verdict();
     verdict.is_clean();
-    // Those of the dead one were held: they had not begun, and are lost to it without failover.
+    // Those of the dead worker were held: they had not started, and are lost without failover.
     assert_eq!(verdict.done("all", "NORMAL_TRIGGER").len(), 2, "\n{}", verdict.table());
 }
 
-/// Fires overlap: the next one begins on some items before the last item of this one is done.
+/// Fires overlap: the next one starts on some items before the last item of this one is done.
 #[tokio::test]
 async fn a_fire_that_the_next_one_overtakes_is_announced_too() {
     let mut cluster = Cluster::start(LONG).await;
@@ -194,7 +194,7 @@ async fn a_fire_that_the_next_one_overtakes_is_announced_too() {
     assert_eq!(told, format!("all_completed all {first}"));
 }
 
-/// Nobody answers: after the time that the job gives the fire runs all the same, or is skipped where the job says so.
+/// No answer: after the job's timeout the fire still runs, or is skipped if the job says so.
 #[tokio::test]
 async fn a_callback_that_is_not_answered_in_time_holds_its_fire_no_longer() {
     let mut cluster = Cluster::start(LONG).await;

@@ -1,5 +1,5 @@
-//! Real processes for a test: a coordinator, workers, and what they wrote. Everything is killed by its own pid when
-//! the test ends; the directory with all logs is kept when it fails.
+//! Real processes for a test: a coordinator, workers, and their logs. Everything is killed by its own pid when the test
+//! ends; the directory with all logs is kept if it fails.
 
 use std::fs::File;
 use std::future::Future;
@@ -18,21 +18,21 @@ use crate::judge::{self, Line, Verdict, What};
 pub use crate::process::Proc;
 use crate::worker::{self, Does, Plan};
 
-/// No wait of a test that passes takes as long, also on a slow and busy machine.
+/// No wait of a passing test takes as long, even on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-/// How often a wait looks.
+/// The polling interval of a wait.
 pub const LOOK: Duration = Duration::from_millis(25);
 
-/// The folder of the faults that the coordinator is to have; see `mutants`.
+/// The folder of the coordinator's faults; see `mutants`.
 pub const MUTANTS: &str = "mutants";
 
-/// The configuration file that the coordinator is given, where it is there.
+/// The coordinator's configuration file, if it exists.
 pub const CONFIG: &str = "rosterd.toml";
 
-/// The variable that names another build of the program to be tried: the one that is shipped, for example.
+/// The variable that names another build of the program to test: the shipped one, for example.
 pub const BINARY: &str = "ROSTERD_BINARY";
 
-/// The program that is tried. Faults can only be put into the one that was built with these tests.
+/// The program under test. Faults can only be injected into the one that was built with these tests.
 pub fn binary(with_faults: bool) -> String {
     match std::env::var(BINARY) {
         Ok(other) if !with_faults => other,
@@ -40,8 +40,8 @@ pub fn binary(with_faults: bool) -> String {
     }
 }
 
-/// Whether a test may go on that needs root. Where it may not, it says so in the form that `cargo xtask test` counts:
-/// past the harness of tests, which would keep it to itself.
+/// Whether a test that needs root may go on. If not, it reports so in the form that `cargo xtask test` counts,
+/// bypassing the test harness, which would capture the output.
 pub fn has_root(what_for: &str) -> bool {
     use std::io::Write as _;
     let root = rustix::process::geteuid().is_root();
@@ -54,7 +54,7 @@ pub fn has_root(what_for: &str) -> bool {
     root
 }
 
-/// Waits until there is something.
+/// Waits until there is a value.
 #[track_caller]
 pub fn wait<T, F, Fut>(what: impl Into<String>, mut look: F) -> impl Future<Output = T>
 where
@@ -74,13 +74,13 @@ where
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 #[track_caller]
 pub fn until(what: impl Into<String>, mut so: impl FnMut() -> bool) -> impl Future<Output = ()> {
     wait(what, move || std::future::ready(so().then_some(())))
 }
 
-/// Where a test keeps its things.
+/// The directory of a test.
 #[derive(Debug)]
 pub struct Home {
     dir: Option<tempfile::TempDir>,
@@ -98,12 +98,12 @@ impl Home {
         self.path.join(name)
     }
 
-    /// A file whose being there opens a gate.
+    /// Creates the file that opens a gate.
     pub fn open(&self, gate: &str) {
         File::create(self.path(gate)).unwrap();
     }
 
-    /// What all workers wrote.
+    /// The lines that all workers wrote.
     pub fn lines(&self) -> Vec<Line> {
         let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
         let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -111,7 +111,7 @@ impl Home {
     }
 }
 
-/// A line being written is not there yet.
+/// A partial line is ignored.
 fn read_lines(path: &Path) -> Vec<Line> {
     let text = std::fs::read_to_string(path).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -136,10 +136,10 @@ pub struct Timing {
     pub session: Duration,
 }
 
-/// Where a lease is to end in the test. Whoever lives keeps it on a busy machine, or runs are failed over that no test
-/// has asked for: so it is longer than the one that is usual, and only the heartbeats are quicker.
+/// For tests in which a lease has to end. A live worker must keep its lease on a busy machine, or there are unexpected
+/// failovers: so the lease is longer than the default, and only the heartbeats are quicker.
 pub const SHORT: Timing = timing(7000, 500, 14_000);
-/// Where no lease is to end, however busy the machine.
+/// For tests in which no lease may end, however busy the machine.
 pub const LONG: Timing = timing(30_000, 500, 60_000);
 
 pub const fn timing(lease: u64, heartbeat: u64, session: u64) -> Timing {
@@ -155,7 +155,7 @@ pub struct Cluster {
     pub others: Vec<Proc>,
     pub coordinator: Option<Proc>,
     pub port: u16,
-    /// `http`, or `https` where settings give certificates.
+    /// `http`, or `https` if the settings have certificates.
     pub scheme: &'static str,
     /// The address that workers and tests use.
     pub host: String,
@@ -201,7 +201,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the coordinator and waits until it serves; again on the port that it had.
+    /// Starts the coordinator and waits until it serves; after a restart on the same port.
     pub async fn serve(&mut self) {
         self.launch();
         self.serving().await;
@@ -230,7 +230,7 @@ impl Cluster {
         self.home.path("coordinator.log")
     }
 
-    /// What the coordinator that runs now has logged.
+    /// The log of the current coordinator process.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.coordinator_log()).unwrap()
     }
@@ -240,7 +240,7 @@ impl Cluster {
         self.healthy().await;
     }
 
-    /// Waits until it says that it listens.
+    /// Waits until it logs that it listens.
     pub async fn listening(&mut self) {
         let log = self.coordinator_log();
         let coordinator = self.coordinator.as_mut().unwrap();
@@ -281,7 +281,7 @@ impl Cluster {
 
     // ---- workers
 
-    /// What a worker process would be told, to be changed.
+    /// The plan of a worker process, which the test can change.
     pub fn plan(&self, name: &str, jobs: Vec<Does>) -> Plan {
         Plan {
             server: self.url(),
@@ -300,7 +300,7 @@ impl Cluster {
         self.start_worker(&plan, &[]);
     }
 
-    /// Starts a worker process, below another program where one is named.
+    /// Starts a worker process, wrapped by another program if one is given.
     pub fn start_worker(&mut self, plan: &Plan, wrapper: &[&str]) {
         let me = std::env::current_exe().unwrap();
         let mut command = below(wrapper, me.to_str().unwrap());
@@ -331,7 +331,7 @@ impl Cluster {
         self.process(name).signal(Signal::CONT);
     }
 
-    /// Writes what the test did to a worker into the log that is judged.
+    /// Writes the test's action on a worker into the log that is judged.
     fn note(&self, worker: &str, what: What) {
         worker::Log::open(&self.home.path("test.jsonl"), worker).write(what, None, "");
     }
@@ -341,7 +341,7 @@ impl Cluster {
         self.exec_below(&[], name, arguments, program);
     }
 
-    /// The same below another program.
+    /// The same, wrapped by another program.
     pub fn exec_below(&mut self, wrapper: &[&str], name: &str, arguments: &[&str], program: &[&str]) {
         let mut command = below(wrapper, &binary(false));
         clean(&mut command);
@@ -361,7 +361,7 @@ impl Cluster {
         judge::judge(&self.lines())
     }
 
-    /// Waits for what the workers' logs say.
+    /// Waits for a state of the workers' logs.
     #[track_caller]
     pub fn verdict_when<'a>(
         &'a self,
@@ -411,7 +411,7 @@ impl Cluster {
         self.admin().list_instances(request).await.unwrap().into_inner().instances
     }
 
-    /// None of a job that is not there yet.
+    /// Empty for a job that does not exist yet.
     pub async fn runs(&self, job: &str) -> Vec<v1::RunRecord> {
         let request = v1::ListRunsRequest { job: job.into(), page_size: 1000, ..Default::default() };
         match self.admin().list_runs(request).await {
@@ -445,7 +445,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until all items are spread over so many instances.
+    /// Waits until all items are spread over this many instances.
     #[track_caller]
     pub fn assigned<'a>(
         &'a self,
@@ -468,7 +468,7 @@ impl Cluster {
     }
 }
 
-/// A program, as the last word of others where there are any.
+/// A program, behind the words of a wrapper if there are any.
 pub fn below(wrapper: &[&str], program: &str) -> Command {
     let mut words = wrapper.iter().copied().chain([program]);
     let mut command = Command::new(words.next().unwrap_or(program));
@@ -476,7 +476,7 @@ pub fn below(wrapper: &[&str], program: &str) -> Command {
     command
 }
 
-/// Nothing of the tests' own environment reaches a process.
+/// Clears the environment of the tests for a process.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ROSTERD_") {
@@ -486,7 +486,7 @@ pub fn clean(command: &mut Command) {
     command.env("RUST_BACKTRACE", "1");
 }
 
-/// What every coordinator is told, behind these words.
+/// The arguments of every coordinator, behind a wrapper.
 pub fn coordinator(program: String, wrapper: &[String], timing: Timing, settings: &[String]) -> Command {
     let words: Vec<String> = wrapper.iter().cloned().chain([program]).collect();
     let mut command = Command::new(&words[0]);
@@ -505,7 +505,7 @@ pub fn coordinator(program: String, wrapper: &[String], timing: Timing, settings
     command
 }
 
-/// What an earlier process logged is kept, and not taken for that of the next one.
+/// Keeps the log of an earlier process, separate from that of the next one.
 pub fn set_aside(log: &Path) {
     if log.exists() {
         let older = (1..).map(|n| log.with_extension(format!("{n}.log"))).find(|path| !path.exists());
@@ -513,7 +513,7 @@ pub fn set_aside(log: &Path) {
     }
 }
 
-/// The port that a coordinator says it serves.
+/// The port that a coordinator logs.
 pub fn port_in(log: &str) -> Option<u16> {
     log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|line| {
         let fields = line.get("fields").unwrap_or(&line);
@@ -531,8 +531,8 @@ pub fn job(name: &str, items: u32, more: Value) -> String {
     file.to_string()
 }
 
-/// A schedule that fires once, soon: a job that comes to have it after its time never fires, so that is far enough away
-/// for a busy machine.
+/// A schedule that fires once, soon: a job that gets it after its time never fires, so the time is far enough away for
+/// a busy machine.
 pub fn once_soon() -> String {
     let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(6);
     let at = at.to_zoned(jiff::tz::TimeZone::UTC);
@@ -541,7 +541,7 @@ pub fn once_soon() -> String {
 
 pub const EVERY_SECOND: &str = "* * * * * ?";
 
-/// A worker's part in a job, with runs of so many milliseconds.
+/// A worker's part in a job, with runs of this many milliseconds.
 pub fn runs_for(job: &str, run_ms: u64) -> Does {
     Does { job: job.into(), run_ms, ..Does::default() }
 }
@@ -551,7 +551,7 @@ pub fn runs_until(job: &str, gate: PathBuf) -> Does {
     Does { job: job.into(), gate: Some(gate), ..Does::default() }
 }
 
-/// Of a time on the wire, milliseconds since 1970.
+/// Converts a time on the wire to milliseconds since 1970.
 pub fn millis(at: &prost_types::Timestamp) -> i64 {
     at.seconds * 1000 + i64::from(at.nanos) / 1_000_000
 }

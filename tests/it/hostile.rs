@@ -1,5 +1,5 @@
-//! A worker with the least credential that sends whatever can be sent, as fast as it can, for a minute: the workers of
-//! others notice nothing but their share of the machine.
+//! A worker with a minimal credential sends every kind of frame, as fast as it can, for a minute: other workers are
+//! affected only by their share of the machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use tonic::{Request, Streaming};
 
 use crate::harness::*;
 
-/// A disk may stand still for a second, which is nobody's doing.
+/// A disk may stall for a second by itself.
 const EVERY_OTHER_SECOND: &str = "0/2 * * * * ?";
 const MINUTE: Duration = Duration::from_secs(60);
-/// Streams that it has open, on as many connections.
+/// Open streams of the hostile worker, each on its own connection.
 const STREAMS: usize = 12;
 /// Items of the honest job.
 const ITEMS: u32 = 3;
 
-/// Under which name it comes.
+/// Adds its credential to a request.
 pub fn shown<T>(message: T, secret: &str) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
@@ -53,7 +53,7 @@ pub fn hello(name: &str) -> v1::Hello {
 
 // ---- the hostile one
 
-/// What it sends, one after the other: all of it parses, and none of it is its to say.
+/// Its frames, one after the other: all of them parse, and it has no right to send any.
 fn frames(turn: u64) -> Frame {
     let run = |job: String, item: u64, token: u64| v1::RunRef {
         job,
@@ -62,7 +62,7 @@ fn frames(turn: u64) -> Frame {
     };
     let long = |n: u64| format!("{}{n}", "x".repeat(100));
     match turn % 12 {
-        // Jobs that there are not, by the thousands; and those that others have.
+        // Thousands of missing jobs, and jobs of others.
         0 => Frame::Heartbeat(v1::Heartbeat {
             sequence: turn,
             runs_in_flight: (0..8000).map(|n| run(long(turn * 8000 + n), n, 1)).collect(),
@@ -73,7 +73,7 @@ fn frames(turn: u64) -> Frame {
             runs_in_flight: (0..8000).map(|n| run("report".into(), n % 4, n)).collect(),
             lease: None,
         }),
-        // The longest that is taken, and it nests.
+        // The longest that is accepted, with deep nesting.
         2 => Frame::Register(v1::Register {
             job: format!("alpha-{turn}"),
             handler_type: "h".into(),
@@ -109,13 +109,13 @@ fn frames(turn: u64) -> Frame {
             attempt: u32::MAX,
             ..Default::default()
         }),
-        // The shortest lease that can be said, of which its own runs alone should hear.
+        // The shortest possible lease, which should only affect its own runs.
         9 => Frame::Heartbeat(v1::Heartbeat {
             sequence: u64::MAX,
             lease: Some(prost_types::Duration { seconds: 0, nanos: 1 }),
             ..Default::default()
         }),
-        // Now and then what ends its stream, or itself.
+        // Now and then a frame that ends its stream, or itself.
         10 if turn.is_multiple_of(5) => Frame::Goodbye(v1::Goodbye {}),
         10 if turn.is_multiple_of(3) => Frame::Hello(hello("hostile")),
         10 => Frame::DrainRequest(v1::DrainRequest {}),
@@ -127,7 +127,7 @@ fn frames(turn: u64) -> Frame {
     }
 }
 
-/// It says that it had as many jobs as it may, asked for as many, and has thousands of runs of as many more.
+/// It names the maximum of jobs, requests as many, and has thousands of runs of as many more.
 fn laden(turn: u64) -> v1::Hello {
     let names = |what: &str, job: &str| -> Vec<String> {
         (0..1000).map(|n| format!("{job}-{what}-{turn}-{n}")).collect()
@@ -146,7 +146,7 @@ fn laden(turn: u64) -> v1::Hello {
     }
 }
 
-/// As fast as it can; when a stream is ended it comes again.
+/// Sends as fast as it can; when a stream ends, it reconnects.
 async fn flood(url: String, secret: String, on: Arc<AtomicBool>, sent: Arc<AtomicU64>) {
     let mut turn = 0;
     while on.load(Ordering::Relaxed) {
@@ -172,21 +172,21 @@ async fn flood(url: String, secret: String, on: Arc<AtomicBool>, sent: Arc<Atomi
 
 // ---- the honest one
 
-/// What an honest worker saw.
+/// The observations of an honest worker.
 #[derive(Debug, Default)]
 struct Served {
-    /// The longest time from a heartbeat to its acknowledgement, beyond what this process itself was late.
+    /// The longest time from a heartbeat to its acknowledgement, less the delay of this process itself.
     slowest: Duration,
     acknowledged: u32,
     ran: u64,
 }
 
-/// A worker that does as it should, until it is told to end: each run ends at once.
+/// An honest worker, until it is told to end: each run ends at once.
 async fn honest(url: String, secret: String, name: &str, until: Arc<AtomicBool>) -> Served {
     let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect_lazy();
     let (sender, mut said) = open(channel, &secret, hello(name)).await.unwrap();
     let send = |frame| sender.send(v1::SessionRequest { frame: Some(frame) });
-    // What is said before the Welcome is early, and not acknowledged.
+    // A heartbeat before the Welcome is early, and not acknowledged.
     let (mut served, mut sequence, mut sent_at, mut welcome) = (Served::default(), 0, None, false);
     let mut beat = tokio::time::interval(Duration::from_millis(500));
     while !until.load(Ordering::Relaxed) {
@@ -229,7 +229,7 @@ async fn honest(url: String, secret: String, name: &str, until: Arc<AtomicBool>)
     served
 }
 
-/// One worker after the other comes anew, until it is told to end: the longest time from a Hello to its Welcome.
+/// New workers attach one after the other, until the end: the longest time from a Hello to its Welcome.
 async fn comers(url: String, secret: String, until: Arc<AtomicBool>) -> Duration {
     let mut slowest = Duration::ZERO;
     while !until.load(Ordering::Relaxed) {
@@ -246,14 +246,14 @@ async fn comers(url: String, secret: String, until: Arc<AtomicBool>) -> Duration
     slowest
 }
 
-/// What a process has in memory, in bytes.
+/// The resident memory of a process, in bytes.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// A credential in the file, and its secret.
+/// Adds a credential to the file, and returns its secret.
 pub fn credential(file: &Path, name: &str, more: &[&str]) -> String {
     let mut command = std::process::Command::new(binary(false));
     clean(&mut command);
@@ -263,7 +263,7 @@ pub fn credential(file: &Path, name: &str, more: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
-/// Its suite is one of its own: for a minute the machine has nothing left for other tests.
+/// A separate suite: for a minute it leaves nothing of the machine for other tests.
 #[test]
 #[ignore = "takes a minute and the whole machine: cargo xtask test --only hostile"]
 #[allow(clippy::print_stdout, reason = "the figures are of interest")]
@@ -292,7 +292,7 @@ fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
     let applied = v1::ApplyJobsRequest { text, dry_run: false };
     runtime.block_on(admin.apply_jobs(shown(applied, &boss))).unwrap();
 
-    // Threads of their own: what the flood takes of this process is not what is measured.
+    // Separate threads: the flood's load on this process must not affect the measurement.
     let over = Arc::new(AtomicBool::new(false));
     let workers: Vec<_> = ["honest-1", "honest-2"]
         .into_iter()
@@ -346,7 +346,7 @@ fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
     println!("{sent} frames sent; {served:?}; slowest Welcome {welcome:?}");
     println!("{} KiB before, {} and {} KiB at most in the halves", before.1 >> 10, first >> 10, most >> 10);
 
-    // A fire every other second, give or take the one that is under way at either end.
+    // A fire every other second, give or take the one in flight at either end.
     let fired = during.runs - before.0.runs;
     assert!(fired >= (MINUTE.as_secs() / 2 - 2) * u64::from(ITEMS), "fired {fired}: {during:?}");
     assert_eq!(during.missed, before.0.missed, "no fire is missed");
@@ -359,10 +359,10 @@ fn for_a_minute_a_hostile_worker_keeps_no_other_from_its_work() {
             "each heartbeat is acknowledged in time: {served:?}"
         );
     }
-    // So long clients wait for their Welcome.
+    // Clients wait this long for their Welcome.
     assert!(welcome < Duration::from_secs(3), "who comes is welcomed in time: {welcome:?}");
     assert!(first.max(most) < 300 << 20, "{first} and {most} bytes of memory");
-    // What was needed once the allocator keeps, and uses again: nothing is kept of what was said.
+    // The allocator keeps memory for reuse: the coordinator keeps nothing of the frames.
     assert!(most < first + (24 << 20), "it grows: {first} bytes in the first half, {most} in the second");
     let back = || resident(cluster.coordinator.as_ref().unwrap().id()) < before.1 + (48 << 20);
     runtime.block_on(until("its memory to be back to what it was", back));

@@ -1,4 +1,4 @@
-//! What cannot be right is refused: the right status, a code for programs, a message that says what to do; and
+//! Invalid input is refused: with the right status, a code for programs, and a message that says what to do; and
 //! nothing has changed.
 
 use rosterd_wire::proto::v1;
@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use crate::harness::*;
 use crate::raw::{self, Raw};
 
-/// What a refusal must be: gRPC status, code, and words of its message.
+/// An expected refusal: gRPC status, code, and words of its message.
 type Wanted = (Code, &'static str, &'static [&'static str]);
 
 fn check(case: &str, status: &Status, (grpc, reason, words): Wanted) -> Vec<String> {
@@ -313,7 +313,7 @@ async fn a_hello_that_cannot_be_right_is_refused() {
         wrong.extend(check(case, &raw.end().await, wanted));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // The first stream is what it was.
+    // The first stream is unchanged.
     let mut first = first;
     first.heartbeat(1).await;
     first
@@ -334,7 +334,7 @@ async fn a_hello_that_cannot_be_right_is_refused() {
 async fn a_registration_that_cannot_be_right_is_refused() {
     let cluster = Cluster::start(LONG).await;
     cluster.apply(job("there", 3, json!({ "rosterd": { "handler": "theirs" } }))).await;
-    // Its records are made by whoever leads it, soon after.
+    // Its leader creates its records soon after.
     wait("the records", || async { cluster.dump("there").await.contains_key("/sharding/2").then_some(()) })
         .await;
     let (mut raw, _) = Raw::attached(cluster.channel(), raw::hello()).await;
@@ -373,7 +373,7 @@ async fn a_registration_that_cannot_be_right_is_refused() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A token is believed only while it is that of the item's run, and only from its worker.
+/// A token is accepted only while it is that of the item's run, and only from its worker.
 #[tokio::test]
 async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     let cluster = Cluster::start(LONG).await;
@@ -385,7 +385,7 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     cluster.assigned("there", 1).await;
     cluster.trigger("there").await;
     let run = raw.trigger().await.run.unwrap();
-    // What mirrors the owner is written when there is time for it.
+    // The mirror of the owner is written in the background.
     let before = wait("the owner's mirror", || async {
         let dump = cluster.dump("there").await;
         dump.contains_key("/sharding/0/instance").then_some(dump)
@@ -402,7 +402,7 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     let ack = raw.report(v1::RunRef { item: 7, ..run.clone() }, v1::RunOutcome::Succeeded).await;
     assert!(ack.result() != v1::ReportResult::Accepted, "{ack:?}");
     assert_eq!(cluster.dump("there").await, before);
-    // The true one is accepted, and again when it is repeated.
+    // The correct report is accepted, and again when it is repeated.
     for _ in 0..2 {
         let ack = raw.report(run.clone(), v1::RunOutcome::Succeeded).await;
         assert_eq!(ack.result(), v1::ReportResult::Accepted, "{ack:?}");
@@ -411,7 +411,7 @@ async fn a_report_under_another_token_is_refused_and_changes_nothing() {
     assert_eq!((item.state(), item.counters.unwrap().succeeded), (v1::ItemState::Idle, 1));
 }
 
-/// What it owns a worker hears once its registration was answered.
+/// A worker gets its items once its registration was answered.
 #[tokio::test]
 async fn an_assignment_follows_the_registration() {
     let cluster = Cluster::start(LONG).await;

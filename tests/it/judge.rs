@@ -1,18 +1,18 @@
-//! What workers wrote, before the one judge: a broken promise fails the test with the table of runs.
+//! Passes the workers' log to the common judge: a broken promise fails the test with the table of runs.
 //!
-//! The judge of all knows no more of a process that stood still than that it must stop when it wakes. Here the test has
-//! written down when it let the process go, so it is asked of each run what it did until then, and from then on.
+//! The common judge only knows of a frozen process that it must stop when it resumes. Here the test has logged when it
+//! resumed the process, so each run is checked for what it did until then, and from then on.
 
 #[allow(unused_imports, reason = "shared by several test binaries")]
 pub use rosterd_domain::verify::{Fault, Line, Run, Verdict, What};
 
 use crate::harness::PATIENCE;
 
-/// How often user code may say that it is alive between waking and the order to stop. It asks whether it is to stop
-/// before each such line; what it writes once may have been on its way when it was frozen.
+/// How often user code may log that it is alive between resuming and the order to stop. It checks for the order before
+/// each such line; one line may have been in progress when it was frozen.
 const ON_ITS_WAY: usize = 1;
 
-/// Judges. A run that was given away while its process stood still must have stopped by the end of a test.
+/// Judges. A run that was reassigned while its process was frozen must have stopped by the end of a test.
 pub fn judge(lines: &[Line]) -> Verdict {
     let patience = u64::try_from(PATIENCE.as_nanos()).unwrap();
     let mut verdict = rosterd_domain::verify::judge(lines, patience);
@@ -21,14 +21,14 @@ pub fn judge(lines: &[Line]) -> Verdict {
     verdict
 }
 
-/// How long a process stood still.
+/// The time in which a process was frozen.
 struct Span {
     worker: String,
     frozen: u64,
     thawed: u64,
 }
 
-/// The times at which the test froze a process and let it go again.
+/// The times at which the test froze and resumed a process.
 fn spans(lines: &[Line]) -> Vec<Span> {
     let mut marks: Vec<&Line> =
         lines.iter().filter(|line| matches!(line.what, What::Frozen | What::Thawed)).collect();
@@ -47,8 +47,8 @@ fn spans(lines: &[Line]) -> Vec<Span> {
     spans
 }
 
-/// Each run of the process that was given away meanwhile, or just when it woke, wrote nothing from the new run's start until it
-/// was let go, and after that no more than what lies between waking and the order to stop.
+/// Each run of the process that was reassigned meanwhile, or just when it resumed, wrote nothing from the new run's
+/// start until it was resumed, and after that at most the lines between resuming and the order to stop.
 fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
     let mut faults = Vec::new();
     let in_flight = |run: &&Run| {
@@ -89,7 +89,7 @@ fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
 
 /// For tests.
 pub trait Clean {
-    /// Fails where a promise is broken.
+    /// Fails if a promise is broken.
     fn is_clean(&self);
 }
 
@@ -114,7 +114,7 @@ mod tests {
         .unwrap()
     }
 
-    /// What is found where a process stands still from 20 to 60, its run is given away at 40, and it writes this.
+    /// The findings if a process is frozen from 20 to 60, its run is reassigned at 40, and it writes this.
     fn found(old: &[(u64, What)]) -> Vec<&'static str> {
         let mut lines = vec![
             line(10, "a", What::Start, 1),

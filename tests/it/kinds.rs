@@ -1,5 +1,5 @@
-//! What a job says of its handler and its kind, each field changed alone: which worker may run it, how often that fetches,
-//! and what it is told.
+//! A job's handler and kind, each field changed alone: which worker may run it, how often that fetches, and what it
+//! receives.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::worker::Does;
 /// The name that a command has for workers, as in Elastic-Job.
 const SCRIPT: &str = "SCRIPT";
 
-/// A worker of the handler's name is let in, one that names the job's is refused.
+/// A worker with the handler's name is accepted, one with the job's name is refused.
 #[tokio::test]
 async fn a_handler_by_its_class_or_kind_is_the_one_that_workers_must_name() {
     let mut cluster = Cluster::start(LONG).await;
@@ -48,7 +48,7 @@ async fn a_command_line_is_a_property_that_its_worker_is_told() {
     assert_eq!(told(&cluster, "line", 1).await, [r#"||1|{"script.command.line":"count-words --all"}|"#]);
 }
 
-/// What is written in the log of a worker, once it holds this text.
+/// The log of a worker, once it contains this text.
 async fn log_with(cluster: &Cluster, name: &str, text: &str) -> String {
     let path = cluster.home.path(&format!("{name}.log"));
     wait(text, || async {
@@ -57,7 +57,7 @@ async fn log_with(cluster: &Cluster, name: &str, text: &str) -> String {
     .await
 }
 
-/// The code of the service is what people look up, not that of gRPC.
+/// People look up the code of the service, not that of gRPC.
 #[tokio::test]
 async fn a_worker_of_another_namespace_hears_the_coordinators_own_code() {
     let mut cluster = Cluster::start(LONG).await;
@@ -66,7 +66,7 @@ async fn a_worker_of_another_namespace_hears_the_coordinators_own_code() {
     assert!(said.contains("rosterd: NAMESPACE_MISMATCH: namespace other is not served here"), "{said}");
 }
 
-/// The worker that makes the job says nothing, nor does one that agrees; one that would have it otherwise does.
+/// The worker that creates the job logs nothing, nor does one that agrees; one with a different value does.
 #[tokio::test]
 async fn a_registration_that_changes_nothing_says_where_it_differs_from_the_job() {
     let mut cluster = Cluster::start(LONG).await;
@@ -117,7 +117,7 @@ async fn a_dataflow_of_elastic_job_streams_where_it_says_so() {
     assert_eq!(fetches([flow("once", false), flow("streams", true)]).await, [1, 3]);
 }
 
-/// All have the property that says that a dataflow streams; only of a dataflow it counts.
+/// All have the property for streaming; it only applies to a dataflow.
 #[tokio::test]
 async fn the_kind_alone_decides_whether_a_job_can_stream() {
     let of = |name: &'static str, field: &str, kind: &str| {
@@ -132,7 +132,7 @@ async fn the_kind_alone_decides_whether_a_job_can_stream() {
     assert_eq!(fetches(jobs).await, [1, 3, 1, 3]);
 }
 
-/// The objects of 2.x, each alone and both: what is in them counts as if it stood outside.
+/// The objects of 2.x, each alone and both: their fields count as if they were outside.
 #[tokio::test]
 async fn the_nesting_of_elastic_job_2_hides_nothing() {
     let kind = json!({ "jobType": "DATAFLOW", "streamingProcess": true });

@@ -1,5 +1,5 @@
-//! What a worker says is in the coordinator's log as a part of a line, never as a line of its own; what a person did is in
-//! the audit, whatever follows.
+//! A worker's texts are in the coordinator's log as a part of a line, never as a line of their own; a person's actions
+//! are in the audit, whatever follows.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use tonic::transport::Endpoint;
 use crate::harness::*;
 use crate::raw::{self, Raw};
 
-/// As a callback would fail that wants to be taken for the coordinator.
+/// The error of a callback that imitates the coordinator's log.
 const FORGED: &str =
     "x\n2026-11-23T00:00:00.000000Z ERROR forged\r\n{\"level\":\"ERROR\",\"message\":\"forged\"}\n\u{1b}[2K";
 

@@ -1,4 +1,4 @@
-//! What people do to a machine over all its jobs, and the words for what is there.
+//! Operations on a machine over all its jobs, and the displayed states.
 
 use rosterd_wire::proto::v1;
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn owned_by(cluster: &Cluster, job: &str, address: &str) {
     cluster.items_when(job, &what, |items| items.iter().all(is)).await;
 }
 
-/// Disabled, enabled, shut down and removed: each over all jobs that know the machine, and answered for each.
+/// Disabled, enabled, shut down and removed: each in all jobs that know the machine, with an answer for each.
 #[tokio::test]
 async fn a_machine_is_operated_on_over_all_its_jobs() {
     let mut cluster = Cluster::start(LONG).await;
@@ -54,7 +54,7 @@ async fn a_machine_is_operated_on_over_all_its_jobs() {
         cluster.assigned(name, 2).await;
     }
 
-    // It is in use: nothing is removed, and each job says why.
+    // It is in use: nothing is removed, and each job's answer has the reason.
     let remove = v1::RemoveMachineRequest { machine: "host-a".into() };
     let changes = admin.remove_machine(remove.clone()).await.unwrap().into_inner().changes;
     assert_eq!(effects(&changes), JOBS.map(|job| (job, v1::JobEffect::Refused, "MACHINE_IN_USE")));
@@ -66,7 +66,7 @@ async fn a_machine_is_operated_on_over_all_its_jobs() {
     for name in JOBS {
         owned_by(&cluster, name, "host-b").await;
     }
-    // A worker without a job left leaves.
+    // A worker whose last job is gone leaves.
     assert!(cluster.process("a").end().await.success());
     let changes = admin.remove_machine(remove.clone()).await.unwrap().into_inner().changes;
     assert_eq!(effects(&changes), changed);
@@ -116,7 +116,7 @@ async fn a_machine_is_operated_on_by_a_credential_for_all_its_jobs() {
     assert!(known().await.unwrap().iter().all(|row| !row.enabled));
 }
 
-/// Each word for an item, an instance and a job, as they come to be.
+/// Each state of an item, an instance and a job, as it occurs.
 #[tokio::test]
 async fn statuses_say_what_is_up() {
     let mut cluster = Cluster::start(LONG).await;

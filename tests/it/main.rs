@@ -1,8 +1,8 @@
-//! Real processes and real connections: coordinators, workers and people, and what becomes of runs when any of
-//! them dies, stands still, is cut off or is told nonsense.
+//! Real processes and real connections: coordinators, workers and people, and the effect on runs when any of them dies,
+//! freezes, is cut off or gets nonsense.
 //!
-//! A worker process is this binary once more (`worker`); whether the promises were kept is decided by `judge` from
-//! what the workers wrote.
+//! A worker process is this binary once more (`worker`); `judge` decides from the workers' log whether the promises
+//! were kept.
 
 #![allow(unreachable_pub, reason = "a test binary has no users")]
 #![allow(clippy::disallowed_methods, reason = "what is tried here is real time")]

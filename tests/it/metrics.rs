@@ -1,4 +1,4 @@
-//! Metrics, alert rules and the dashboard, in the hands of those they are made for: promtool judges names and rules, and a real
+//! Metrics, alert rules and the dashboard, used by the real tools: promtool checks names and rules, and a real
 //! Prometheus scrapes a real coordinator and evaluates every expression that we ship.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ fn rules() -> PathBuf {
     deployed("prometheus/rules.yml")
 }
 
-/// What promtool answers; the test fails where it refuses.
+/// The output of promtool; the test fails if it refuses.
 fn promtool(words: &[&str]) -> String {
     let done = Command::new("promtool").args(words).output();
     let done = done.unwrap_or_else(|error| panic!("promtool: {error}: apt-get install prometheus"));
@@ -90,12 +90,12 @@ impl Prometheus {
         found.lines().map(str::to_owned).collect()
     }
 
-    /// What an expression says now.
+    /// The current value of an expression.
     fn value(&self, expression: &str) -> String {
         promtool(&["query", "instant", &self.url, expression])
     }
 
-    /// How each rule fares. Over HTTP/1.0, which knows no chunks.
+    /// The state of each rule. Over HTTP/1.0, which has no chunked encoding.
     async fn rules(&self) -> Vec<Value> {
         let address = self.url.trim_start_matches("http://");
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -175,14 +175,14 @@ fn selectors_are_found_where_they_are() {
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a_bucket{x=\"(y)\"}", "b{c!~\"d|e\"}", "f"]);
 }
 
-/// A coordinator where something of everything has happened.
+/// A coordinator on which a bit of everything has happened.
 async fn lived_in() -> Cluster {
     let mut cluster = Cluster::start(SHORT).await;
     cluster.apply(job("busy", 2, json!({ "cron": EVERY_SECOND }))).await;
     cluster.worker("w", vec![runs_for("busy", 10)]);
     cluster.verdict_when("runs", |verdict| verdict.of("busy").count() >= 4).await;
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], cluster.port));
-    // A refusal, so that there is one to be counted.
+    // A refusal, so that one is counted.
     let refused = http::ask(address, "POST", "/metrics", "Origin: http://elsewhere.example\r\n", "").await;
     assert_eq!(refused.code, 403, "{}", refused.body);
     cluster
@@ -213,7 +213,7 @@ async fn what_is_served_is_what_the_guide_describes_and_promtool_has_nothing_aga
     let accept = "Accept: application/openmetrics-text; version=1.0.0\r\n";
     let page = http::ask(address, "GET", "/metrics", accept, "").await.body;
     assert!(page.ends_with("# EOF\n"), "{page}");
-    // Who asks for nothing in particular is given the older format, which is all that promtool's lints read.
+    // A client without a preference gets the older format, the only one that promtool's lints read.
     let older = cluster.page("/metrics").await;
     let older = older.split_once("\r\n\r\n").unwrap().1;
     assert_eq!(heads(older), heads(&as_text_format(&page)));
@@ -271,7 +271,7 @@ async fn every_expression_that_we_ship_is_evaluated_and_what_it_names_is_there()
         prometheus.value(expression);
         assert!(!selectors(expression).is_empty(), "{title} names no metric: {expression}");
     }
-    // It is a real coordinator: what is known of it is on the dashboard.
+    // It is a real coordinator: its state is on the dashboard.
     let value = |expression: &str| prometheus.value(expression);
     assert!(value("sum(rosterd_serving)").contains("=> 1 @"), "{}", value("sum(rosterd_serving)"));
     wait("a rate of runs", || {
@@ -283,7 +283,7 @@ async fn every_expression_that_we_ship_is_evaluated_and_what_it_names_is_there()
     assert_eq!(firing.trim(), "", "an alert fires though all is well");
 }
 
-/// Panels are where they are seen: inside of the board, none over another, each with a title and a source that can be chosen.
+/// Panels are visible: inside of the board, without overlaps, each with a title and a selectable source.
 #[test]
 fn the_dashboard_is_whole() {
     let text = std::fs::read_to_string(deployed("grafana/rosterd.json")).unwrap();

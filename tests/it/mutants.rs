@@ -1,11 +1,11 @@
-//! Faults put into a running coordinator, which no normal build has, and what it says about itself meanwhile.
+//! Faults that are injected into a running coordinator, which no normal build has, and its own metrics meanwhile.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::harness::*;
 
 impl Cluster {
-    /// A coordinator into which faults can be put.
+    /// A coordinator into which faults can be injected.
     pub async fn with_mutants(timing: Timing, mutants: &[(&str, &str)]) -> Self {
         let mut cluster = Self::prepare(timing, &[]);
         std::fs::create_dir(cluster.home.path(MUTANTS)).unwrap();
@@ -16,14 +16,15 @@ impl Cluster {
         cluster
     }
 
-    /// Puts a fault into the coordinator, from now on. It is written as a whole: half a number is another one.
+    /// Injects a fault into the coordinator, from now on. The file is written atomically: half a number is another
+    /// number.
     pub fn mutant(&self, name: &str, value: &str) {
         let (part, whole) = (self.home.path("mutant.part"), self.home.path(MUTANTS).join(name));
         std::fs::write(&part, value).unwrap();
         std::fs::rename(part, whole).unwrap();
     }
 
-    /// What the scraper reads of a counter.
+    /// The value of a counter, as scraped.
     pub async fn counted(&self, name: &str) -> f64 {
         let text = self.page("/metrics").await;
         let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));

@@ -1,5 +1,5 @@
-//! A network of its own for a worker, whose packets can be dropped without either end being told: a namespace with
-//! a pair of interfaces, and rules of nftables. Needs root.
+//! A separate network for a worker, whose packets can be dropped without notice to either end: a namespace with a pair
+//! of interfaces, and rules of nftables. Needs root.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -15,14 +15,14 @@ pub struct Net {
     pub host: String,
 }
 
-/// Which way packets go.
+/// The direction of packets.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
     FromWorker,
     ToWorker,
 }
 
-/// Whether this machine lets us; says so where it does not, and fails where it should.
+/// Whether this machine allows it; reports it if not, and fails if it is required.
 pub fn possible() -> bool {
     if !crate::harness::has_root("dropping packets (a network namespace and nftables)") {
         return false;
@@ -36,7 +36,7 @@ pub fn possible() -> bool {
 
 impl Net {
     pub fn new() -> Self {
-        // Pairs of addresses of 10.200.0.0/13, another for every process and test.
+        // Pairs of addresses of 10.200.0.0/13, a different one for every process and test.
         let pair = (std::process::id() % 8192) * 16 + LAST.fetch_add(1, Ordering::Relaxed);
         let base = (10 << 24) | (200 << 16) | ((pair * 4) % (1 << 19));
         let address = |n: u32| std::net::Ipv4Addr::from(base + n).to_string();
@@ -53,12 +53,12 @@ impl Net {
         net
     }
 
-    /// The words that run a program inside.
+    /// The command that runs a program inside.
     pub fn wrapper(&self) -> [&str; 4] {
         ["ip", "netns", "exec", &self.name]
     }
 
-    /// From now on every packet of these ways vanishes.
+    /// From now on every packet in these directions is dropped.
     pub fn cut(&self, ways: &[Way]) {
         let chain = |way: &Way| {
             let (name, hook) = match way {
@@ -97,7 +97,7 @@ fn ip(words: &[&str]) {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // The pair goes with its namespace, once nothing runs in it.
+        // The pair is removed with its namespace, once nothing runs in it.
         let _ = Command::new("ip").args(["link", "del", &format!("{}a", self.name)]).status();
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }

@@ -1,5 +1,5 @@
-//! Logging in at a real provider of identities (`oidc-provider`, in tests/oidc), with a browser that is played by hand: pages are
-//! followed, forms are sent, cookies are kept for whom they are.
+//! Logging in with a real identity provider (`oidc-provider`, in tests/oidc), with a simulated browser: it follows
+//! pages, sends forms, and keeps cookies per server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::*;
 use crate::http::{self, Answered};
 
-/// The provider's process, until this goes.
+/// The provider's process, until this is dropped.
 struct Provider {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -39,12 +39,12 @@ impl Provider {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        // A process that is no more ends it.
+        // It ends when the process ends.
         self.lines.read_line(&mut line).unwrap();
         line.trim().to_owned()
     }
 
-    /// Serves, once it knows where browsers are sent back to.
+    /// Serves, with the address to which it redirects browsers.
     fn serve(&mut self, redirect: &str) {
         writeln!(self.child.stdin.as_ref().unwrap(), "{redirect}").unwrap();
         assert_eq!(self.line(), "ready");
@@ -66,7 +66,7 @@ impl Drop for Provider {
     }
 }
 
-/// A browser: what it was given by each server.
+/// A browser: the cookies of each server.
 #[derive(Default, Clone)]
 struct Browser(BTreeMap<(SocketAddr, String), String>);
 
@@ -180,7 +180,7 @@ async fn a_person_logs_in_at_the_provider_with_the_rights_of_a_claim() {
     let removed = http::ask(address, "DELETE", "/api/jobs/config/nosuch", &heads, "").await;
     assert_eq!(removed.json()["code"], "PERMISSION_DENIED", "and no more than that");
 
-    // The provider goes: who is in stays in, and who wants to come is told.
+    // The provider goes down: existing sessions continue, and new logins get an error.
     provider.kill();
     assert_eq!(http::ask(address, "GET", "/api/jobs", &heads, "").await.code, 200);
     let mut other = Browser::default();
@@ -191,12 +191,12 @@ async fn a_person_logs_in_at_the_provider_with_the_rights_of_a_claim() {
     assert!(refused.code == 503 && refused.body.contains("PROVIDER_UNAVAILABLE"), "{}", refused.body);
 }
 
-/// It takes connections and answers nothing: who logs in there is told after a while, and nobody else waits.
+/// It accepts connections and does not answer: a login fails after a while, and no other request waits.
 #[tokio::test]
 async fn a_provider_that_stands_still_holds_nobody_up_but_its_own() {
     let (_cluster, provider, console) = with_provider(&[]).await;
     provider.signal(Signal::STOP);
-    // More than may talk to it at a time.
+    // More than the limit of concurrent requests to it.
     let begun = (0..10).map(|_| {
         let console = console.clone();
         tokio::spawn(async move { Browser::default().ask("GET", &format!("{console}/login/oidc"), "").await })
@@ -231,7 +231,7 @@ async fn a_login_is_worth_nothing_in_another_browser_or_a_second_time() {
     let back = browser.logged_in_as("ann", &begin, &console).await;
     let stolen = Browser::default().ask("GET", &back, "").await;
     assert!(stolen.code == 401 && stolen.head("set-cookie").is_none(), "{}", stolen.heads);
-    // Somebody else's code under a login of one's own.
+    // The code of another person under one's own login.
     let mut victim = Browser::default();
     victim.ask("GET", &format!("{console}/login/oidc"), "").await;
     assert_eq!(victim.ask("GET", &back, "").await.code, 401);
@@ -239,7 +239,7 @@ async fn a_login_is_worth_nothing_in_another_browser_or_a_second_time() {
     assert_eq!(browser.ask("GET", &back, "").await.code, 303);
     let replayed = again.ask("GET", &back, "").await;
     assert!(replayed.code == 401 && replayed.body.contains("UNAUTHENTICATED"), "{}", replayed.body);
-    // Who declines at the provider is told so, and is nobody.
+    // A person who declines at the provider gets an error, and no session.
     let mut other = Browser::default();
     let begun = other.ask("GET", &format!("{console}/login/oidc"), "").await;
     let (_, state) = begun.head("location").unwrap().split_once("&state=").unwrap();
@@ -261,7 +261,7 @@ async fn who_has_no_group_has_no_role_and_jobs_are_those_of_the_claim() {
     assert_eq!(log_in(&mut bob, &console, "bob").await.code, 303);
     let session = bob.ask("GET", &format!("{console}/api/session"), "").await.json();
     assert_eq!((session["role"].as_str(), session["jobs"][0].as_str()), (Some("admin"), Some("billing-*")));
-    // Who is told that it is done finds it in the audit already.
+    // Once a change is acknowledged, it is in the audit.
     let audit = bob.ask("GET", &format!("{console}/api/events?kind=operation&principal=oidc:bob"), "").await;
     assert!(audit.body.contains("log in to the console") && audit.body.contains(": done"), "{}", audit.body);
     let audit = cluster.logged();

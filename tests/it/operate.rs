@@ -1,4 +1,4 @@
-//! What people do to a job while workers work for it.
+//! Operations on a job while workers run it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ fn owned(items: &[v1::ItemSummary]) -> BTreeMap<String, Vec<u32>> {
     owned
 }
 
-/// How many more fires of an item must be seen before it is said that another does not fire.
+/// How many more fires of an item are awaited before the test concludes that another does not fire.
 const FIRES: usize = 2;
 
-/// Waits for more fires of these items, due after now.
+/// Waits for more fires of these items, with scheduled times after now.
 async fn fires_again(cluster: &Cluster, job: &str, items: &[u32]) {
     let now = wall();
     let what = format!("items {items:?} of {job} to fire again");
@@ -40,13 +40,13 @@ async fn fires_again(cluster: &Cluster, job: &str, items: &[u32]) {
         .await;
 }
 
-/// After this nothing may be due that runs of what has just been taken away: who owned it may have written the start of
-/// what is due next, which is done up to half a second before.
+/// No run of something that was just taken away may have a scheduled time after this: its owner's host may have written
+/// the next start up to half a second ahead.
 fn from_now_on() -> i64 {
     wall() + 500
 }
 
-/// Nothing of these items is due after `from` and has run.
+/// Checks that no run of these items has a scheduled time after `from`.
 #[track_caller]
 fn none_since(cluster: &Cluster, job: &str, items: &[u32], from: i64) {
     let verdict = cluster.verdict();
@@ -75,7 +75,7 @@ async fn a_job_comes_with_its_worker_fires_and_is_left_in_order() {
     wait("the instance to go", gone).await;
     let verdict = cluster.verdict();
     verdict.is_clean();
-    // What the history says is what the worker says: each run, once, with its outcome.
+    // The history agrees with the worker: each run, once, with its outcome.
     let runs = wait("the history of all runs", || async {
         let runs = cluster.runs("life").await;
         (runs.len() == verdict.of("life").count()).then_some(runs)
@@ -125,7 +125,7 @@ async fn a_paused_job_fires_by_hand_only() {
     cluster.admin().resume_job(v1::ResumeJobRequest { job: "paused".into() }).await.unwrap();
     fires_again(&cluster, "paused", &[0]).await;
     let counters = cluster.counters("paused").await;
-    // Each of them: none is merged into a later run, as those are that a busy machine has no time for.
+    // Each of them: none is merged into a later run, unlike those that a busy machine cannot start in time.
     let due = (until / 1000 - from / 1000).unsigned_abs();
     assert!(due >= 3 && counters.missed["paused"] >= due, "{due} due: {counters:?}");
     let verdict = cluster.verdict();
@@ -201,7 +201,7 @@ async fn a_disabled_job_does_not_fire_until_it_is_enabled() {
     none_since(&cluster, "off", &[0, 1], from);
     set_enabled(&cluster, "off", None, true).await;
     fires_again(&cluster, "off", &[0, 1]).await;
-    // No flood: what was due meanwhile is missed, not run late.
+    // No flood: fires of that time are missed, not run late.
     let counters = cluster.counters("off").await;
     assert!(counters.missed["disabled"] >= 2, "{counters:?}");
     cluster.verdict().is_clean();
@@ -255,7 +255,8 @@ async fn spread(cluster: &Cluster, job: &str, expected: [&[u32]; 3]) {
     cluster.items_when(job, &what, so).await;
 }
 
-/// Elastic-Job lists instances from the last id to the first, and deals what is left of even shares to the first of the list.
+/// Elastic-Job lists instances from the last id to the first, and gives the remainder of even shares to the first of
+/// the list.
 #[tokio::test]
 async fn schedule_and_strategy_change_while_workers_work() {
     let mut cluster = Cluster::start(LONG).await;
@@ -287,7 +288,7 @@ async fn schedule_and_strategy_change_while_workers_work() {
     cluster.verdict().is_clean();
 }
 
-/// Only what loses its owner, and what is too much for one, moves: average allocation would deal anew.
+/// Only items without an owner, and surplus items, move: average allocation would assign all again.
 async fn sticks(cluster: &Cluster, file: &str) {
     cluster.apply(file).await;
     let c = Some(Target::Machine("host-c".into()));
@@ -297,7 +298,7 @@ async fn sticks(cluster: &Cluster, file: &str) {
     spread(cluster, "change", [&[4, 5], &[0, 1, 2], &[3, 6]]).await;
 }
 
-/// A removed job is gone with its runs; made again, its tokens go on rising.
+/// A removed job is gone with its runs; created again, its tokens go on rising.
 #[tokio::test]
 async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     let mut cluster = Cluster::start(LONG).await;
@@ -336,7 +337,7 @@ async fn a_removed_job_is_gone_and_made_again_its_tokens_rise() {
     );
 }
 
-/// A trigger of what runs is held until that has ended, and there is at most one.
+/// A trigger of a running item waits until the run has ended, and there is at most one.
 #[tokio::test]
 async fn a_trigger_may_wait_for_the_run_in_flight() {
     let mut cluster = Cluster::start(LONG).await;
@@ -418,7 +419,7 @@ async fn instances_are_drained_and_shut_down_by_hand() {
     );
 }
 
-/// Who asked stands beside what was done: in the log, in what watchers are told, and in the history.
+/// The principal is recorded with each operation: in the log, in the events of watchers, and in the history.
 #[tokio::test]
 async fn a_change_names_the_credential_that_asked_for_it() {
     let mut cluster = Cluster::prepare(LONG, &[]);
@@ -470,7 +471,7 @@ async fn a_change_names_the_credential_that_asked_for_it() {
     assert_eq!((&*kept.what, &*kept.job, &*kept.principal), ("created", "owned", "ops"));
 }
 
-/// Whatever people ask for can be listed later: what was written, and what workers were only told.
+/// All operator requests can be listed later: those that were written, and those that were only sent to workers.
 #[tokio::test]
 async fn every_action_leaves_a_line() {
     use v1::JobAction::{Cancel, Create, Disable, Drain, Enable, Pause, Remove, Resume, Shutdown, Trigger};
@@ -527,7 +528,7 @@ async fn every_action_leaves_a_line() {
         expected.iter().all(is).then_some(())
     })
     .await;
-    // Who watched was told the same in values.
+    // A watcher got the same as values.
     let mut watch = watch.unwrap().into_inner();
     let mut actions = Vec::new();
     while actions.last() != Some(&v1::JobAction::Remove) {
@@ -541,7 +542,7 @@ async fn every_action_leaves_a_line() {
     assert_eq!(actions, asked);
 }
 
-/// A schedule was changed: scheduled times of before are listed by the one that held then.
+/// A schedule was changed: earlier scheduled times are listed by the schedule in force then.
 #[tokio::test]
 async fn fires_are_listed_by_the_schedule_of_their_time() {
     let mut cluster = Cluster::start(LONG).await;

@@ -1,4 +1,4 @@
-//! Workers that do not do what they are told to in time, spoken by hand.
+//! Scripted workers that do not follow orders in time.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::harness::*;
 use crate::raw::{self, Raw};
 
-/// Names the run in its heartbeats, and never ends it: it is told to stop it at the timeout, and then has it no more.
+/// Names the run in its heartbeats, and never ends it: it is told to stop at the timeout, and then the run is taken
+/// away.
 #[tokio::test]
 async fn a_run_that_is_not_ended_at_its_timeout_is_taken_away() {
     let cluster = Cluster::with(LONG, &["timeout_grace=300ms"]).await;
@@ -45,21 +46,21 @@ async fn a_cancelled_run_is_not_run_again_when_its_worker_dies() {
     cluster.worker("b", vec![runs_for("again", 1)]);
     let cancel = v1::CancelRunRequest { job: "again".into(), item: 0 };
     cluster.admin().cancel_run(cancel).await.unwrap();
-    // It says nothing more: its lease ends, and with it the run.
+    // It falls silent: its lease ends, and with it the run.
     drop(raw);
     let items = cluster
         .items_when("again", "the run is over", |items| items[0].running.is_none() && items[0].last.is_some())
         .await;
     assert_eq!(items[0].last.as_ref().unwrap().outcome(), v1::RunOutcome::Crashed);
     assert!(items[0].crashed.is_none(), "it waits to be run again: {:?}", items[0]);
-    // The other one has the item now, and runs what comes next.
+    // The other one has the item now, and runs the next fire.
     cluster.trigger("again").await;
     let runs = cluster.verdict_when("the next run", |verdict| verdict.of("again").count() >= 1).await;
     assert_eq!(runs.of("again").count(), 1);
     assert_eq!(cluster.counters("again").await.runs, 2);
 }
 
-/// Its clock is an hour slow: the coordinator's log says so, and whose it is.
+/// Its clock is an hour slow: the coordinator's log reports it, with the worker.
 #[tokio::test]
 async fn a_worker_whose_clock_is_off_is_named() {
     let cluster = Cluster::start(LONG).await;
@@ -75,7 +76,7 @@ async fn a_worker_whose_clock_is_off_is_named() {
     .await;
 }
 
-/// Each worker that runs it dies. It is failed over as often as the job says, then given up, and an event says so.
+/// Each worker that runs it dies. It is failed over as often as the job says, then given up, with an event.
 #[tokio::test]
 async fn a_run_that_kills_its_workers_is_given_up() {
     let cluster = Cluster::start(SHORT).await;
@@ -88,7 +89,7 @@ async fn a_run_that_kills_its_workers_is_given_up() {
             cluster.assigned("deadly", 1).await;
             cluster.trigger("deadly").await;
         }
-        // It may take as long as the lease of the one before, and it must not be dead by then.
+        // It may take as long as the lease of the previous one, and this one must not be dead by then.
         let lives = raw.lives();
         sources.push(raw.trigger().await.source());
         drop(lives);

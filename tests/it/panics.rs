@@ -1,5 +1,5 @@
-//! A defect in any part: the process ends and says so, or only what was served by that part does, and the log and
-//! the metrics tell of it. Nothing dies silently, and no run is lost or doubled.
+//! A panic in any part: the process ends and reports it, or only the work of that part ends, and the log and the
+//! metrics show it. Nothing dies silently, and no run is lost or duplicated.
 
 use rosterd_wire::proto::v1;
 use tonic_health::pb::HealthCheckRequest;
@@ -21,7 +21,7 @@ async fn working() -> Cluster {
     cluster
 }
 
-/// Fires once more; so many fires of both items have then succeeded.
+/// Triggers once more, and waits until this many fires of both items have succeeded.
 async fn runs_again(cluster: &Cluster, fires: u64) {
     cluster.trigger("steady").await;
     cluster
@@ -31,16 +31,16 @@ async fn runs_again(cluster: &Cluster, fires: u64) {
         .await;
 }
 
-/// The process ends by itself, with a message and a code; what was acknowledged is there when it is started again.
+/// The process ends by itself, with a message and a code; acknowledged changes are there when it is restarted.
 async fn ends_and_comes_back(place: &str, task: &str, says: &[&str]) {
     let mut cluster = working().await;
     cluster.mutant(place, "");
-    // Every part has something to do when somebody asks.
+    // A request gives every part something to do.
     let _gone = cluster.admin().list_jobs(rosterd_wire::proto::v1::ListJobsRequest::default()).await;
     let status = cluster.coordinator.as_mut().unwrap().end().await;
     assert_eq!(status.code(), Some(1), "{status}");
     let log = cluster.logged();
-    assert!(log.contains(&format!("told to panic: {place}")), "{log}");
+    assert!(log.contains(&format!("injected panic: {place}")), "{log}");
     for text in says {
         assert!(log.contains(text), "{text:?} is missing in\n{log}");
     }
@@ -64,19 +64,19 @@ async fn a_panic_of_the_registry_ends_the_process() {
     ends_and_comes_back("panic-registry", "coordinator", &says).await;
 }
 
-/// Who cannot be reached is of no use: whoever watches over processes starts it again.
+/// A process that cannot be reached is useless: it ends, and its supervisor restarts it.
 #[tokio::test]
 async fn a_panic_of_the_listener_ends_the_process() {
     let says = ["an essential task ended: the process stops"];
     ends_and_comes_back("panic-edge", "edge", &says).await;
 }
 
-/// What is asked of the health service meanwhile is answered as it was last known; then it is true again.
+/// The health service answers with the last known state meanwhile; then it is current again.
 #[tokio::test]
 async fn a_panic_of_the_health_service_costs_a_moment_and_it_begins_again() {
-    // As it starts, before it has told that the coordinator serves.
+    // At its start, before it has reported that the coordinator serves.
     let cluster = Cluster::with_mutants(LONG, &[("panic-health", "")]).await;
-    until("the panic", || cluster.logged().contains("told to panic: panic-health")).await;
+    until("the panic", || cluster.logged().contains("injected panic: panic-health")).await;
     assert_eq!(cluster.counted(PANICS).await, 1.0);
     for service in ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"] {
         wait(format!("{service:?} to be called healthy"), || async {
@@ -89,7 +89,7 @@ async fn a_panic_of_the_health_service_costs_a_moment_and_it_begins_again() {
     assert_eq!(cluster.counted(PANICS).await, 1.0);
 }
 
-/// Nobody keeps a right that was taken away while nothing looked at the file.
+/// A right that was revoked while the file was not read is lost.
 #[tokio::test]
 async fn a_panic_of_what_reads_credentials_overlooks_no_revocation() {
     let mut cluster = Cluster::prepare(LONG, &[]);
@@ -115,10 +115,10 @@ async fn a_panic_of_what_reads_credentials_overlooks_no_revocation() {
     for secret in [&kept, &revoked] {
         wait("both to be let in", || async { asked(secret).await.ok().map(drop) }).await;
     }
-    // Whichever of the two is seen first, the change must be.
+    // In either order, the change must be noticed.
     cluster.mutant("panic-access", "");
     credentials("revoke", "revoked", &[]);
-    until("the panic", || cluster.logged().contains("told to panic: panic-access")).await;
+    until("the panic", || cluster.logged().contains("injected panic: panic-access")).await;
     wait("the revocation", || async {
         (asked(&revoked).await.err()?.code() == tonic::Code::Unauthenticated).then_some(())
     })
@@ -127,7 +127,7 @@ async fn a_panic_of_what_reads_credentials_overlooks_no_revocation() {
     assert!(cluster.coordinator.as_mut().unwrap().ended().is_none());
 }
 
-/// What happened in between is lost to people, counted and named; runs go on.
+/// Events in between are lost, counted and reported; runs go on.
 #[tokio::test]
 async fn a_panic_of_the_history_costs_its_rows_and_it_begins_again() {
     let cluster = working().await;
@@ -168,7 +168,7 @@ async fn a_panic_of_a_stream_ends_that_stream_alone() {
     // It is counted where it is caught, and logged right after.
     until("the panic in the log", || {
         let log = cluster.logged();
-        log.contains("worker stream") && log.contains("told to panic: panic-stream")
+        log.contains("worker stream") && log.contains("injected panic: panic-stream")
     })
     .await;
     runs_again(&cluster, 2).await;
@@ -189,7 +189,7 @@ async fn a_panic_of_a_request_is_answered_as_one() {
     assert!(status.message().contains("a defect"), "{status}");
     assert_eq!(cluster.counted("rosterd_handler_panics_total").await, 1.0);
     assert_eq!(cluster.counted(PANICS).await, 1.0);
-    assert!(cluster.logged().contains("told to panic: panic-request"));
+    assert!(cluster.logged().contains("injected panic: panic-request"));
     assert_eq!(cluster.admin().list_jobs(request).await.unwrap().into_inner().jobs.len(), 1);
     runs_again(&cluster, 2).await;
 }

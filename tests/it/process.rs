@@ -41,7 +41,7 @@ impl Proc {
         let _gone = self.child.wait();
     }
 
-    /// Stops it; when this returns it stands still.
+    /// Stops it; when this returns it is stopped.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let seen = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that `exec` runs: whatever becomes of the process above it, a program stops before its item runs elsewhere.
+//! Programs that `exec` runs: whatever happens to its parent process, a program stops before its item runs elsewhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::forms::{Form, Loss, in_each_form};
 use crate::harness::*;
 
-/// Each program says when it last was alive, in nanoseconds.
+/// Each program writes when it was last alive, in nanoseconds.
 const SCRIPT: &str = r#"f="$1/$ROSTERD_ITEM.$ROSTERD_TOKEN.$ROSTERD_SOURCE.alive"; date +%s%N > "$f.first"
     while [ ! -e "$1/gate" ]; do date +%s%N >> "$f"; sleep 0.02; done"#;
 
@@ -25,8 +25,8 @@ fn times(home: &Path, end: &str) -> BTreeMap<(String, String), u128> {
 
 in_each_form!(a_program_whose_worker_is_lost_stops_before_it_runs_elsewhere, super::lost);
 
-/// Its `exec` is killed, stands still while the program does not, or is cut off. The guard between them ends the program
-/// before another worker may run the item, and `exec` does so where it lives.
+/// Its `exec` is killed, frozen while the program is not, or cut off. The guard between them ends the program before
+/// another worker may run the item, and so does `exec` if it is alive.
 async fn lost(form: Form) {
     let Some((loss, mut cluster)) = Loss::on(SHORT, form).await else { return };
     let home = cluster.home.path("");
@@ -34,7 +34,7 @@ async fn lost(form: Form) {
     let flags = ["--job", "prog", "--items", "4", "--failover"];
     let program = ["sh", "-c", SCRIPT, "sh", &dir];
     cluster.exec_below(&loss.wrapper(), "e", &flags, &program);
-    // It is starved where the machine is, and nobody is to kill its programs for that.
+    // On a busy machine it may be starved, and its programs must not be killed for that.
     let patient = [&flags[..], &["--guard-silence", "30s"]].concat();
     cluster.exec("f", &patient, &program);
     cluster.assigned("prog", 2).await;
@@ -68,7 +68,7 @@ async fn lost(form: Form) {
     if !loss.comes_back() {
         return;
     }
-    // What it finds when it wakes changes nothing, and it works again.
+    // When it resumes, its outdated state changes nothing, and it works again.
     loss.relent(&mut cluster, "e");
     let runs = std::cell::Cell::new(1);
     wait("it works again", || async {
@@ -83,7 +83,7 @@ async fn lost(form: Form) {
     .await;
 }
 
-/// Each is told of the same trace, and of a parent of its own in it.
+/// Each gets the same trace, and a parent of its own in it.
 #[tokio::test]
 async fn the_programs_of_a_fire_share_its_trace() {
     let mut cluster = Cluster::start(LONG).await;

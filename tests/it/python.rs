@@ -1,5 +1,5 @@
 //! The Python client against a real coordinator: it works, its items run elsewhere when it is killed, and it leaves
-//! in order.
+//! cleanly.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn start_with(cluster: &mut Cluster, name: &str, job: &str, environment: &[(
     start_below(cluster, &[], name, job, environment);
 }
 
-/// The same below another program.
+/// The same, wrapped by another program.
 fn start_below(cluster: &mut Cluster, wrapper: &[&str], name: &str, job: &str, environment: &[(&str, &str)]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let plan = json!({
@@ -91,7 +91,7 @@ async fn workers_in_python_are_failed_over_and_leave_in_order() {
             .iter()
             .any(|line| line.what == What::Exit && line.worker == "q" && line.detail == "left")
     );
-    // What Python left as an offset is handed on.
+    // The offset that Python left is passed on.
     cluster.trigger("mixed").await;
     cluster
         .verdict_when("six more runs", |verdict| verdict.of("mixed").filter(|run| run.ended()).count() == 12)
@@ -125,7 +125,7 @@ async fn workers_in_python_outlive_their_coordinator() {
 
 in_each_form!(a_worker_in_python_that_is_lost_stops_and_is_not_believed, super::lost);
 
-/// Where it comes back, it has a new identity and works again.
+/// If it comes back, it has a new identity and works again.
 async fn lost(form: Form) {
     let Some((loss, mut cluster)) = Loss::on(SHORT, form).await else { return };
     cluster.apply(job("ice", 2, json!({ "failover": true }))).await;

@@ -1,4 +1,4 @@
-//! A worker's stream spoken by hand, for what no client library would say.
+//! A raw worker stream, for frames that no client library would send.
 
 use std::time::Duration;
 
@@ -40,13 +40,13 @@ pub fn register(job: &str) -> v1::Register {
 }
 
 impl Raw {
-    /// A stream; opened when the first answer is waited for, since answers may wait for the Hello.
+    /// A stream; opened when the first answer is awaited, since answers may wait for the Hello.
     pub fn new(channel: Channel) -> Self {
         let (sender, queue) = mpsc::channel(1024);
         Self { sender, frames: None, channel, queue: Some(queue) }
     }
 
-    /// A worker that is welcome.
+    /// A worker that has been welcomed.
     pub async fn attached(channel: Channel, hello: v1::Hello) -> (Self, v1::Welcome) {
         let mut raw = Self::new(channel);
         raw.send(Frame::Hello(hello)).await;
@@ -74,7 +74,7 @@ impl Raw {
         Ok(soon("a frame", frames.message()).await?.and_then(|response| response.frame))
     }
 
-    /// The next frame of a kind; others are passed over.
+    /// The next frame of a kind; others are skipped.
     pub async fn find<T>(&mut self, what: &str, pick: impl Fn(Said) -> Option<T>) -> T {
         loop {
             match self.next().await {
@@ -109,7 +109,7 @@ impl Raw {
             .await
     }
 
-    /// Reports an outcome and gives the answer to it.
+    /// Reports an outcome and returns the answer.
     pub async fn report(&mut self, run: v1::RunRef, outcome: v1::RunOutcome) -> v1::ReportAck {
         let report =
             v1::RunCompleted { run: Some(run), outcome: outcome.into(), attempt: 1, ..Default::default() };
@@ -117,7 +117,7 @@ impl Raw {
         self.find("ReportAck", |said| if let Said::ReportAck(ack) = said { Some(ack) } else { None }).await
     }
 
-    /// Keeps its lease until what is given back is dropped.
+    /// Keeps its lease until the returned handle is dropped.
     pub fn lives(&self) -> tokio_util::task::AbortOnDropHandle<()> {
         let sender = self.sender.clone();
         tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What a worker process that traces has set up: its spans go to a collector.
+//! The tracing setup of a worker process: its spans go to a collector.
 
 use std::sync::mpsc;
 
@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 
-/// What a worker process records goes to the collector, from a thread of its own.
+/// Sends the spans of a worker process to the collector, from a separate thread.
 #[derive(Debug)]
 struct ToCollector(mpsc::Sender<Vec<SpanData>>);
 

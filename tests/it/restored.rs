@@ -1,4 +1,5 @@
-//! The store goes back in time, or is lost, while workers live: their runs go on by themselves, and no token is given twice.
+//! The store goes back in time, or is lost, while workers are alive: their runs go on by themselves, and no token is
+//! issued twice.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +28,7 @@ async fn at_work() -> Cluster {
     cluster
 }
 
-/// The tokens of what has begun in user code, by item, in the order in which it began.
+/// The tokens of runs that started in user code, by item, in the order of their starts.
 fn tokens(cluster: &Cluster) -> BTreeMap<u32, Vec<u64>> {
     let mut tokens: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let mut lines = cluster.lines();
@@ -38,7 +39,7 @@ fn tokens(cluster: &Cluster) -> BTreeMap<u32, Vec<u64>> {
     tokens
 }
 
-/// Each item has run so many times more.
+/// Waits until each item has run this many times more.
 async fn runs_again(cluster: &Cluster, more: usize) {
     let before = tokens(cluster);
     until("each item to run again", || {
@@ -63,7 +64,7 @@ async fn never_fell(cluster: &Cluster) {
     }
 }
 
-/// With its rights, as `cp -a` does: one that others may read is refused.
+/// With its permissions, as `cp -a` does: a directory that others may read is refused.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     std::fs::set_permissions(to, std::fs::metadata(from).unwrap().permissions()).unwrap();
@@ -102,7 +103,8 @@ async fn a_disk_that_is_lost_is_followed_by_higher_tokens() {
     cluster.kill_coordinator();
     std::fs::remove_dir_all(&cluster.data).unwrap();
     cluster.serve().await;
-    // The worker that offers the job's configuration makes it again; the other one is taken in when it asks again.
+    // The worker that offers the job's configuration creates it again; the other one is accepted when it registers
+    // again.
     wait("the job to be made again", || async { cluster.try_items("steady").await.ok() }).await;
     runs_again(&cluster, 4).await;
     never_fell(&cluster).await;

@@ -1,5 +1,5 @@
-//! What a credential allows, with a real coordinator and workers that are spoken by hand: how much its workers may bring, and
-//! what becomes of those that come back when it allows less.
+//! The rights of a credential, with a real coordinator and scripted workers: how much its workers may register, and
+//! what happens to those that come back when it allows less.
 
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
@@ -19,7 +19,7 @@ struct Known {
 }
 
 impl Known {
-    /// The worker's credential has these jobs, and these lines more.
+    /// The worker's credential has these jobs, and these additional lines.
     async fn start(jobs: &str, more: &str) -> Self {
         let mut cluster = Cluster::prepare(SHORT, &[]);
         let file = cluster.home.path("credentials.toml");
@@ -44,7 +44,7 @@ impl Known {
         Spoken { sender, frames }
     }
 
-    /// The credential file with other text, in one step.
+    /// Edits the credential file, atomically.
     fn change(&self, edit: impl FnOnce(String) -> String) {
         let (file, new) = (self.cluster.home.path("credentials.toml"), self.cluster.home.path("new.toml"));
         let text = edit(std::fs::read_to_string(&file).unwrap());
@@ -69,7 +69,7 @@ impl Spoken {
         frame.expect("waited in vain for a frame").unwrap().expect("the stream goes on").frame.unwrap()
     }
 
-    /// The first frame of which something is wanted.
+    /// The first matching frame.
     async fn find<T>(&mut self, pick: impl Fn(Said) -> Option<T>) -> T {
         loop {
             if let Some(found) = pick(self.next().await) {
@@ -78,7 +78,7 @@ impl Spoken {
         }
     }
 
-    /// What a registration is answered: its code and message, both empty where it was accepted.
+    /// The answer to a registration: its code and message, both empty if it was accepted.
     async fn registers(&mut self, name: &str, items: u32, cron: &str, overwrite: bool) -> (String, String) {
         let config = job(name, items, json!({ "cron": cron }));
         let job = name.to_owned();
@@ -98,7 +98,7 @@ fn welcome(said: Said) -> Option<v1::Welcome> {
 
 const MIDNIGHT: &str = "0 0 0 * * ?";
 
-/// Counted are the jobs under its names, whoever made them, so that leaving and coming under another name gains nothing.
+/// The jobs under its names count, whoever created them, so leaving and coming back under another name gains nothing.
 #[tokio::test]
 async fn a_worker_brings_no_more_than_its_credential_allows() {
     let known = Known::start("alpha-*", "max_jobs = 3\nmax_items = 10\nmax_runs_per_minute = 100\n").await;
@@ -122,11 +122,11 @@ async fn a_worker_brings_no_more_than_its_credential_allows() {
     assert_eq!(worker.registers("alpha-2", 4, MIDNIGHT, false).await, accepted);
     let jobs = ["alpha-3", "4 jobs, and max_jobs of the credential is 3", "have max_jobs raised"];
     quota(worker.registers("alpha-3", 1, MIDNIGHT, false).await, jobs);
-    // What it has it may register again, and make smaller, but not larger.
+    // It may register an existing job again, and make it smaller, but not larger.
     assert_eq!(worker.registers("alpha-2", 4, MIDNIGHT, true).await, accepted);
     quota(worker.registers("alpha-2", 5, MIDNIGHT, true).await, ["alpha-2", items[1], items[2]]);
     assert_eq!(worker.registers("alpha-2", 3, MIDNIGHT, true).await, accepted);
-    // Who leaves and comes again finds them counted.
+    // After leaving and coming back they still count.
     drop(worker);
     let mut worker = known.stream(hello("again")).await;
     worker.find(welcome).await;
@@ -137,7 +137,8 @@ fn trigger_of(said: Said, job: &str) -> Option<v1::RunRef> {
     if let Said::Trigger(trigger) = said { trigger.run.filter(|run| run.job == job) } else { None }
 }
 
-/// It kept them by naming none when it came back, and was sent runs of them. Or it named them, and was refused as a whole.
+/// Regression: a worker that came back without naming its jobs kept them, and was sent their runs; one that named them
+/// was refused as a whole.
 #[tokio::test]
 async fn a_worker_whose_credential_lost_a_job_is_told_so_and_works_on_for_the_others() {
     for named in [false, true] {
@@ -166,7 +167,7 @@ async fn a_worker_whose_credential_lost_a_job_is_told_so_and_works_on_for_the_ot
         };
         let mut worker = known.stream(again.clone()).await;
         assert_eq!(worker.find(welcome).await.worker_id, identity.worker_id, "it is the same");
-        // Whatever comes first: it is told of the loss, its run of the lost job is stopped, and it runs the other on and on.
+        // In any order: it is told of the loss, its run of the lost job is stopped, and it goes on with the other job.
         let (mut refused, mut stopped, mut accepted, mut ran) = (None, None, false, 0);
         while refused.is_none() || !accepted || ran < 3 {
             let (done, outcome) = match worker.next().await {

@@ -1,5 +1,5 @@
-//! Where each field of a job file that is obeyed is tried: a test in which it alone is changed, and a worker, or where
-//! that is told nothing an operator, sees the difference.
+//! Which test covers each effective field of a job file: a test in which it alone is changed, and a worker, or an
+//! operator if workers do not get the field, sees the difference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ const SEEN: &[(&str, &[&str])] = &[
         &["the_strategy_decides_who_owns_what", "schedule_and_strategy_change_while_workers_work"],
     ),
     ("jobShardingStrategyClass", &["the_strategy_decides_who_owns_what"]),
-    // Of these two workers are told nothing.
+    // Workers do not get these two.
     ("description", &["what_people_are_shown_and_workers_are_not_told"]),
     ("label", &["what_people_are_shown_and_workers_are_not_told"]),
     ("props", &["props_reach_workers_of_every_kind_and_so_does_their_change"]),
@@ -52,7 +52,7 @@ const SEEN: &[(&str, &[&str])] = &[
     ("coreConfig", &["the_nesting_of_elastic_job_2_hides_nothing"]),
 ];
 
-/// The same for what a job file says under `rosterd`.
+/// The same for the fields of a job file under `rosterd`.
 const SEEN_OWN: &[(&str, &[&str])] = &[
     ("handler", &["a_handler_by_its_class_or_kind_is_the_one_that_workers_must_name"]),
     ("kind", &["a_handler_by_its_class_or_kind_is_the_one_that_workers_must_name"]),
@@ -75,10 +75,10 @@ const SEEN_OWN: &[(&str, &[&str])] = &[
     ("guarantee.on_timeout", &["a_callback_that_is_not_answered_in_time_holds_its_fire_no_longer"]),
 ];
 
-/// Kept and obeyed by nobody, as their rows in the table say.
+/// Kept without an effect, as their rows in the table say.
 const KEPT: &[&str] = &["elastic_job"];
 
-/// Each test of this suite, and the file that it stands in.
+/// Each test of this suite, with its file.
 fn tests() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

@@ -1,4 +1,4 @@
-//! A machine whose clock was wrong, and is set right, or the other way round.
+//! A machine whose clock was wrong and is corrected, or the reverse.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::worker::wall;
 
 const HOUR: i64 = 3_600_000;
 
-/// Its items are not silent until then, and somebody is told.
+/// Its items are not silent until then, and an alarm is logged.
 #[tokio::test]
 async fn a_clock_that_was_five_hours_ahead_is_set_right_and_the_log_says_so() {
     let mut cluster =
@@ -34,8 +34,8 @@ async fn a_clock_that_was_five_hours_ahead_is_set_right_and_the_log_says_so() {
     assert!(logged.contains("ALARM: the last fire of an item"), "{logged}");
 }
 
-/// Of what it ran by the clock that was ahead nothing is run again, which keeps the item silent; who waits for it is told why,
-/// and runs it by hand.
+/// Fires that ran by the clock that was ahead are not run again, which keeps the item silent; operators are told why,
+/// and can trigger it manually.
 #[tokio::test]
 async fn an_item_that_is_silent_since_a_clock_was_an_hour_ahead_is_an_alarm() {
     let mut cluster =

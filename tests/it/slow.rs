@@ -13,7 +13,7 @@ use crate::pulse::Pulse;
 use crate::raw::{self, Raw};
 use crate::worker::wall;
 
-/// A connection with the smallest windows, so that what is not read stays with the sender.
+/// A connection with the smallest windows, so that unread data stays with the sender.
 fn narrow(cluster: &Cluster) -> Channel {
     let endpoint = Endpoint::from_shared(cluster.url()).unwrap();
     endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535).connect_lazy()
@@ -32,7 +32,8 @@ fn at(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis.unsigned_abs())
 }
 
-/// Every scheduled time of a job since `from` ran as such, and before the next one was due: by the time that the machine ran.
+/// Checks that every scheduled time of a job since `from` ran as such, and before the next one was due, measured in the
+/// machine's running time.
 #[track_caller]
 fn all_on_time(cluster: &Cluster, pulse: &Pulse, job: &str, from: i64) {
     let (verdict, lines) = (cluster.verdict(), cluster.lines());
@@ -44,7 +45,7 @@ fn all_on_time(cluster: &Cluster, pulse: &Pulse, job: &str, from: i64) {
         "{fires:?}\n{}",
         verdict.table()
     );
-    // A run that has not ended when the next one is due takes its place: one had less than half of the time for that.
+    // A run that has not ended when the next one is due takes its place: it had less than half of the time.
     for missing in fires.windows(2).flat_map(|pair| (pair[0] + 1000..pair[1]).step_by(1000)) {
         let ran = pulse.between(at(missing - 1000), at(missing));
         assert!(ran < Duration::from_millis(500), "nothing ran at {missing}\n{}", verdict.table());
@@ -61,7 +62,7 @@ async fn a_worker_that_reads_nothing_delays_nobody() {
     let mut cluster = Cluster::start(LONG).await;
     cluster.apply(job("brisk", 1, json!({ "cron": EVERY_SECOND }))).await;
     cluster.worker("a", vec![runs_for("brisk", 1)]);
-    // Each fire of this one is more than the windows hold.
+    // Each fire of this one exceeds the windows.
     let large = json!({ "jobParameter": "x".repeat(60_000), "rosterd": { "handler": "deaf" } });
     cluster.apply(job("deaf", 1000, large)).await;
     let hello = v1::Hello { slots: 4096, ..raw::hello() };
@@ -72,7 +73,7 @@ async fn a_worker_that_reads_nothing_delays_nobody() {
     let pulse = Pulse::beside(&cluster.home.path(""));
     let (from, before) = (wall(), resident(&cluster));
     cluster.trigger("deaf").await;
-    // It goes on talking, and does not listen.
+    // It goes on sending, and does not read.
     for sequence in 1..=200 {
         deaf.heartbeat(sequence).await;
     }
@@ -88,7 +89,7 @@ async fn a_worker_that_reads_nothing_delays_nobody() {
     cluster.healthy().await;
 }
 
-/// Ten thousand small frames that nobody reads end no connection, or end it with a reason, and the worker comes back.
+/// Ten thousand small unread frames do not end a connection, or end it with a reason, and the worker comes back.
 #[tokio::test]
 async fn ten_thousand_heartbeats_against_a_stalled_reader() {
     const BEATS: u64 = 10_000;
@@ -132,7 +133,8 @@ async fn ten_thousand_heartbeats_against_a_stalled_reader() {
     assert_eq!(welcome_again.worker_id, welcome.worker_id);
 }
 
-/// No file descriptor is left for new connections: who is there is served on, and newcomers once there are some.
+/// No file descriptor is left for new connections: existing ones are still served, and new ones once there are free
+/// descriptors.
 #[tokio::test]
 async fn a_full_table_of_files_stops_nobody_who_is_there() {
     let mut cluster = Cluster::start(LONG).await;

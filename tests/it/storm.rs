@@ -54,7 +54,7 @@ async fn everything_is_accounted_for_through_a_storm() {
     for (name, _, _) in JOBS {
         cluster.assigned(name, if name == "long" { 2 } else { 3 }).await;
     }
-    // Before the first kill: what was there then, and what was accounted for.
+    // Before the first kill: the runs, and the accounts.
     let mut before = BTreeMap::new();
     for (name, _, _) in JOBS {
         cluster.verdict_when("a run", |verdict| verdict.of(name).any(|run| run.ended())).await;
@@ -71,7 +71,7 @@ async fn everything_is_accounted_for_through_a_storm() {
     for (name, _, _) in JOBS {
         cluster.balanced(name, &before[name]).await;
     }
-    // Every run that a worker saw to its end is believed; what is believed without a worker's word is none.
+    // Every run that a worker finished is recorded, and no run is recorded as finished without its worker's report.
     let done = verdict.runs.iter().filter(|run| run.ended()).count() as u64;
     let mut succeeded = 0;
     for (name, _, _) in JOBS {

@@ -1,11 +1,11 @@
-//! What the command line says of a coordinator that runs.
+//! The output of the command line for a running coordinator.
 
 use rosterd_wire::proto::v1;
 use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// What a command ended with: exit code, stdout, stderr.
+/// The result of a command: exit code, stdout, stderr.
 type Said = (Option<i32>, String, String);
 
 fn rosterd(cluster: &Cluster, args: &[&str]) -> Said {
@@ -15,7 +15,7 @@ fn rosterd(cluster: &Cluster, args: &[&str]) -> Said {
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-/// The same off the threads that the test's own calls need.
+/// The same, without blocking the threads that the test's own calls need.
 async fn said(cluster: &Cluster, args: &[&str]) -> Said {
     tokio::task::block_in_place(|| rosterd(cluster, args))
 }
@@ -65,7 +65,7 @@ beat: shardingTotalCount: 2 -> 3
         change["fields"][3],
         json!({ "field": "shardingTotalCount", "old": 2, "new": 3, "hidden": false })
     );
-    // Nobody has changed anything so far.
+    // Nothing was changed so far.
     assert_eq!(diff(&stored, &[]).await.0, Some(0));
 
     let refused = file(&cluster, "refused.json", &job("beat", 0, json!({})));
@@ -92,7 +92,7 @@ async fn each_change_says_in_words_of_its_own_what_it_did() {
         changes.iter().map(|change| (change.job.clone(), change.effect())).collect()
     };
     let all = |effect| -> Vec<_> { names.iter().map(|name| (name.clone(), effect)).collect() };
-    // In the order of the file, whichever is done first.
+    // In the order of the file, whichever finishes first.
     let created = cluster.try_apply(text(1)).await.unwrap();
     assert_eq!(effects(&created), all(v1::JobEffect::Created));
     let unchanged = cluster.try_apply(text(1)).await.unwrap();
@@ -126,14 +126,14 @@ async fn lists_show_the_newest_and_say_that_more_is_there() {
         (runs.len() > 8).then_some(runs)
     })
     .await;
-    // A list's times, and what it says beside them.
+    // A list's times, with another column.
     let list = async |args: &[&str], column: &str| -> (Vec<String>, String) {
         let (_, out, _) = said(&cluster, &[args, &["--json"]].concat()).await;
         let rows: Value = serde_json::from_str(&out).unwrap();
         let times = rows.as_array().unwrap().iter().map(|row| row[column].as_str().unwrap().to_owned());
         (times.collect(), said(&cluster, args).await.2)
     };
-    // Of times that are over, so that both questions are asked of the same.
+    // In the past, so that both queries cover the same rows.
     let until = jiff::Timestamp::from_second(enough[0].fire_time.unwrap().seconds).unwrap().to_string();
     let job = ["--job", "often"];
     for (command, column) in [("fires", "fire_time"), ("runs", "started_at"), ("events", "at")] {
@@ -154,21 +154,21 @@ async fn lists_show_the_newest_and_say_that_more_is_there() {
     }
 }
 
-/// The table of `kept`, and what is said beside it.
+/// The table of `kept`, and the text on stderr.
 async fn items(cluster: &Cluster, more: &[&str]) -> (String, String) {
     let (code, out, err) = said(cluster, &[&["items", "--job", "kept"], more].concat()).await;
     assert_eq!(code, Some(0), "{err}");
     (out, err)
 }
 
-/// Where they run, who owns them, and what is left of those that the count has no more.
+/// Where they run, their owners, and the remains of items beyond the count.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_name_live_owners_and_hide_what_the_count_has_no_more() {
     let mut cluster = Cluster::start(LONG).await;
     cluster.apply(job("kept", 3, json!({ "cron": "0 0 0 1 1 ? 2099" }))).await;
     cluster.worker("a", vec![runs_for("kept", 1)]);
     cluster.assigned("kept", 1).await;
-    // Nothing has fired so far, though all is accounted for.
+    // Nothing has fired so far, although everything is accounted for.
     let (out, err) = items(&cluster, &[]).await;
     let row = |out: &str, item: usize| -> Vec<String> {
         out.lines().nth(item + 1).unwrap_or_default().split_whitespace().map(str::to_owned).collect()

@@ -1,6 +1,6 @@
-"""A worker in Python that tells within which span each of its runs is, by OpenTelemetry's API.
+"""A worker in Python that prints the span of each of its runs, by OpenTelemetry's API.
 
-Given by the environment: PLAN, a JSON object with server, job and file.
+The environment has PLAN, a JSON object with server, job and file.
 """
 
 import json

@@ -1,5 +1,5 @@
-//! Traces of real processes at a collector that records: what the coordinator makes of a fire, and what workers in Rust and in
-//! Python make of its runs, are one trace.
+//! Traces of real processes at a recording collector: the coordinator's spans of a fire, and the spans of workers in
+//! Rust and in Python, are one trace.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status};
 use crate::harness::*;
 use crate::{http, python};
 
-/// What a collector was sent: each span, and the service that it is of.
+/// The spans that a collector received, each with its service.
 type Spans = Arc<Mutex<Vec<(String, Span)>>>;
 
 struct Collector(Spans);
@@ -124,7 +124,7 @@ async fn a_fire_and_the_code_of_its_workers_are_one_trace() {
     let trace = traces.into_iter().next().unwrap();
     assert!(all.iter().all(|span| span.start_time_unix_nano <= span.end_time_unix_nano), "{all:#?}");
 
-    // What is part of what.
+    // The parents of the spans.
     let fires = named("rosterd", "fire traced");
     let in_runs = named("rosterd", "run traced");
     let of_item = |item: i64| in_runs.iter().find(|run| number(run, "rosterd.item") == item).unwrap();
@@ -138,7 +138,7 @@ async fn a_fire_and_the_code_of_its_workers_are_one_trace() {
     for commit in named("rosterd", "commit") {
         assert!(fires.iter().any(|fire| fire.span_id == commit.parent_span_id), "{commit:?}");
     }
-    // User code goes on in it, whatever its language.
+    // User code continues the trace, in any language.
     let in_rust = &named("worker", "run traced")[0];
     assert_eq!(in_rust.parent_span_id, of_item(number(in_rust, "rosterd.item")).span_id);
     let lines = std::fs::read_to_string(cluster.home.path("python.traces")).unwrap();
@@ -167,7 +167,7 @@ async fn a_fire_and_the_code_of_its_workers_are_one_trace() {
 
 #[tokio::test]
 async fn a_collector_that_is_gone_holds_no_fire_up_and_what_is_lost_is_counted() {
-    // Nobody listens there any more.
+    // Nothing listens there now.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let told = [format!("otlp_endpoint=http://{gone}"), "otlp_interval=20ms".into()];
     let mut cluster = Cluster::with(SHORT, &told.each_ref().map(String::as_str)).await;

@@ -1,10 +1,10 @@
-//! Jobs that nobody works for: what a scraper reads while that is so, and what is counted afterwards.
+//! Jobs without workers: the gauges meanwhile, and the counters afterwards.
 
 use serde_json::json;
 
 use crate::harness::*;
 
-/// What nobody attends to, as a scraper reads it: jobs without workers, items without owner.
+/// The unattended gauges, as scraped: jobs without workers, items without owner.
 async fn unattended(cluster: &Cluster) -> (f64, f64) {
     (
         cluster.counted("rosterd_jobs_without_workers").await,
@@ -20,7 +20,7 @@ async fn waits(cluster: &Cluster, jobs_and_items: (f64, f64), at_least: f64, bel
     .await;
 }
 
-/// All workers of a job die, and it fires on: gauges tell of it while it is so, and one reason afterwards.
+/// All workers of a job die, and it fires on: gauges show it meanwhile, and one reason afterwards.
 #[tokio::test]
 async fn a_job_without_workers_is_told_while_it_has_none_and_its_misses_have_one_reason() {
     let mut cluster = Cluster::start(SHORT).await;
@@ -51,7 +51,7 @@ async fn a_job_without_workers_is_told_while_it_has_none_and_its_misses_have_one
     let after = cluster.counters("lonely").await.missed;
     assert_eq!(after.keys().collect::<Vec<_>>(), ["no_worker"], "{after:?}");
     assert!(after["no_worker"] > before["no_worker"], "{before:?}, then {after:?}");
-    // While it is disabled it needs nobody.
+    // While it is disabled it needs no worker.
     cluster.kill("b");
     waits(&cluster, (1.0, 3.0), 0.0, f64::INFINITY).await;
     cluster

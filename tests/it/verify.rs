@@ -1,5 +1,5 @@
-//! `rosterd verify` on what real processes did: clean from their logs, from the coordinator and from its files; and
-//! what somebody changed afterwards is found in each.
+//! `rosterd verify` on real processes: clean from their logs, from the coordinator and from its files; and later
+//! tampering is found in each.
 
 use std::fs;
 use std::process::Command;
@@ -55,7 +55,7 @@ async fn worked() -> Cluster {
             items.iter().all(|item| item.counters.as_ref().unwrap().succeeded >= 2)
         })
         .await;
-    // In the middle of a run: what it leaves is to be taken over.
+    // In the middle of a run, which has to be taken over.
     cluster
         .items_when("beat", "the second runs", |items| {
             let runs = |item: &rosterd_wire::proto::v1::ItemSummary| {
@@ -98,7 +98,7 @@ async fn what_real_processes_did_is_clean_and_what_was_changed_is_found() {
     let owners = logs["owners"].as_array().unwrap();
     assert!(owners.iter().any(|owner| owner["worker"].as_str().unwrap().starts_with("host-two.")), "{logs}");
 
-    // Somebody runs what is being run, for the same fire.
+    // A second worker runs an item in flight, for the same fire.
     let of_one = lines(&cluster.home.path("one.runs"));
     let start =
         of_one.iter().find(|line| line.what == What::Start && line.source == "NORMAL_TRIGGER").unwrap();

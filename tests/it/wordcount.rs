@@ -1,5 +1,5 @@
-//! The example on real input: the words of a directory of text files, counted by items on several processes, are
-//! those that one process counts; also when a worker is lost in the middle.
+//! The example on real input: the words of a directory of text files, counted by items on several processes, are those
+//! that one process counts, even if a worker is lost in the middle.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn wordcount(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// What began and stopped the programs say themselves; where one is to be lost, `exec` does, and its guard where it cannot.
+/// The programs log their starts and stops; if a worker will be lost, `exec` does, and its guard if `exec` cannot.
 async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     let path = |name: &str| cluster.home.path(name).display().to_string();
     let (corpus, results, count) = (path("corpus"), path("results"), program().display().to_string());
@@ -31,7 +31,7 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
             Some(_) => flags.extend(["--run-log", &log]),
             None => own_log.push_str(&log),
         }
-        // Who is to be lost is still at its first file then.
+        // The worker that will be lost is still at its first file then.
         let lost = loss.as_ref().filter(|_| name == "two");
         let pause = if lost.is_some() { "WORDCOUNT_PAUSE=3600" } else { "WORDCOUNT_PAUSE=0" };
         let wrapper = lost.map(Loss::wrapper).unwrap_or_default();
@@ -44,7 +44,7 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     if let Some(loss) = &loss {
         let begun = |verdict: &Verdict| of_two(verdict).len() == 2;
         old = of_two(&cluster.verdict_when("both runs of who is to be lost", begun).await);
-        // `exec` says that a run begins before it starts the program.
+        // `exec` logs that a run starts before it starts the program.
         wait("both programs of who is to be lost", || async { (paused(&results) == 2).then_some(()) }).await;
         loss.strike(&mut cluster, "two");
     }
@@ -61,7 +61,7 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     }
     let verdict = cluster.verdict();
     verdict.is_clean();
-    // The programs do not stand still: also where `exec` does, they have stopped before.
+    // The programs are not frozen: even if `exec` is, they have stopped before.
     replaced_after_its_stop(false, &verdict, "wordcount", &old);
     let done = |source: &str| verdict.done("wordcount", source).len();
     assert_eq!((done("MANUAL"), done("FAILOVER")), (6 - old.len(), old.len()), "\n{}", verdict.table());
@@ -69,7 +69,7 @@ async fn counted(mut cluster: Cluster, loss: Option<Loss>) {
     assert_eq!((counters.succeeded, counters.crashed), (6, old.len() as u64));
 }
 
-/// How many programs stand at their first file.
+/// How many programs wait at their first file.
 fn paused(results: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let read = |process: &Path, name| std::fs::read(process.join(name)).unwrap_or_default();
@@ -83,7 +83,7 @@ fn paused(results: &str) -> usize {
         .count()
 }
 
-/// What the second worker has run.
+/// The runs of the second worker.
 fn of_two(verdict: &Verdict) -> Vec<Run> {
     verdict.of("wordcount").filter(|run| run.worker.starts_with("host-two.")).cloned().collect()
 }

@@ -1,6 +1,6 @@
-"""A worker in Python that writes the same lines as the others: what happened to each of its runs.
+"""A worker in Python that writes the same lines as the others: the events of each of its runs.
 
-Given by the environment: PLAN, a JSON object with server, name, log, job and gate.
+The environment has PLAN, a JSON object with server, name, log, job and gate.
 """
 
 import json

@@ -1,5 +1,5 @@
-//! A worker process: this test binary once more, run by name. It writes a line for everything that happens to its
-//! runs, in one write each, so that whatever was done before a kill is in the log.
+//! A worker process: this test binary once more, run by name. It writes a line for every event of its runs, in one
+//! write each, so that everything before a kill is in the log.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::judge::{Line, What};
 /// The variable that makes this binary a worker.
 pub const ROLE: &str = "ROSTERD_TEST_WORKER";
 
-/// What a worker is to do.
+/// The plan of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// One or several, separated by commas.
@@ -30,7 +30,7 @@ pub struct Plan {
     pub jobs: Vec<Does>,
 }
 
-/// What it does for one job.
+/// Its behavior for one job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Does {
     pub job: String,
@@ -39,25 +39,25 @@ pub struct Does {
     pub overwrite: bool,
     /// Runs last until this file exists (or the same with `.{item}`).
     pub gate: Option<PathBuf>,
-    /// Else runs last so long.
+    /// Otherwise runs last this long.
     pub run_ms: u64,
     /// The first attempts of a run that fail.
     pub fail_attempts: u32,
     /// Each run panics.
     pub panics: bool,
-    /// Each run appends a byte to its offset, and says the offset it found.
+    /// Each run appends a byte to its offset, and logs the offset that it found.
     pub offset: bool,
-    /// The same as soon as it begins.
+    /// The same as soon as it starts.
     pub offset_first: bool,
-    /// Each run says how far it is.
+    /// Each run reports progress.
     pub progress: bool,
-    /// Hooks around each attempt and callbacks of each fire are called, and written down.
+    /// Hooks around each attempt and callbacks of each fire are called, and logged.
     pub hooks: bool,
     /// The callback before a fire takes as long as its file is missing.
     pub hold: Option<PathBuf>,
-    /// Fetches so many batches of three, then nothing.
+    /// Fetches this many batches of three, then nothing.
     pub batches: Option<u32>,
-    /// What the run answers.
+    /// The output of the run.
     pub output: String,
     /// The collector that its spans go to.
     pub traces: Option<String>,
@@ -78,7 +78,7 @@ pub fn boot() -> u64 {
     u64::try_from(at.as_nanos()).unwrap()
 }
 
-/// Where lines go.
+/// The destination of the lines.
 #[derive(Debug)]
 pub struct Log {
     worker: String,
@@ -113,7 +113,7 @@ impl Log {
     }
 }
 
-/// Says that user code was dropped, unless it ended.
+/// Logs that user code was dropped, unless it ended.
 struct Watch {
     log: Arc<Log>,
     run: Run,
@@ -136,7 +136,7 @@ impl Drop for Watch {
     }
 }
 
-/// How often user code looks whether it is to stop, and says that it is alive.
+/// How often user code checks whether it has to stop, and logs that it is alive.
 const STEP: Duration = Duration::from_millis(20);
 
 async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failure> {
@@ -150,7 +150,7 @@ async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failur
     );
     log.write(What::Start, Some(&run), &about);
     let mut watch = Watch { log: log.clone(), run: run.clone(), over: false };
-    assert!(!does.panics, "told to panic");
+    assert!(!does.panics, "injected panic");
     let began = boot();
     if does.progress {
         run.progress(40, "on the way");
@@ -168,7 +168,7 @@ async fn work(log: Arc<Log>, does: Arc<Does>, run: Run) -> Result<String, Failur
             () = tokio::time::sleep(STEP) => log.write(What::Tick, Some(&run), ""),
         }
     }
-    // Before an effect: whether this is still ours.
+    // Before an effect: check whether this run is still ours.
     if run.is_cancelled() {
         watch.over(What::Cancel, "at the end");
         return Err(Failure::cancelled());

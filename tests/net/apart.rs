@@ -1,9 +1,9 @@
-//! A process of its own for every world.
+//! A separate process for every world.
 //!
-//! When a runtime ends, tokio drops its tasks in an order that follows from their numbers, which are counted through a
-//! whole process. So which of a crashed host's connections is reset first depends on what ran before, and a world plays
-//! again to the letter only where nothing did. And tokio wakes those who wait for one value in an order that it draws, from
-//! what the system calls random: in these processes that is not.
+//! When a runtime ends, tokio drops its tasks in the order of their numbers, which are counted through a whole process.
+//! So the order in which a crashed host's connections are reset depends on what ran before, and a world replays exactly
+//! only in a fresh process. And tokio wakes tasks that wait for one value in a random order, from the system's random
+//! source: in these processes it is not random.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 const HERE: &str = "ROSTERD_NET_APART";
 
-/// Plays `world` in a process of its own that runs the test `name`, which must be the calling one.
+/// Plays `world` in a separate process that runs the test `name`, which must be the calling one.
 pub fn apart(name: &str, world: impl FnOnce()) {
     if std::env::var_os(HERE).is_some() {
         return world();
@@ -32,7 +32,7 @@ pub fn command(name: &str) -> Command {
     command
 }
 
-/// The library without chance, made anew by each run of the tests: it is as small as that.
+/// The library that replaces the random source, built by each run of the tests, since it is that small.
 static STEADY: LazyLock<PathBuf> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net/steady.c");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("steady.so");

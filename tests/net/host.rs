@@ -1,5 +1,5 @@
-//! What runs on the hosts: a coordinator with its edge, a worker, a person with the admin service. Each is put together
-//! as the real program puts it together, but for the store, the network and the clock.
+//! The programs on the hosts: a coordinator with its edge, a worker, a person with the admin service. Each is assembled
+//! as in the real program, except for the store, the network and the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::FutureExt as _;
 use rosterd::app;
-use rosterd::app::supervisor::{Open, Parts, Place, Supervisor};
+use rosterd::app::supervisor::{DriverThread, Open, Parts, Supervisor};
 use rosterd_api::backend::Answer;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
@@ -30,34 +30,34 @@ use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use tonic::transport::Endpoint;
 
-use crate::coverage::Coverage;
 use crate::network::{Listener, dial, url};
+use crate::oracle::coverage::Coverage;
+use crate::oracle::observer::Observer;
 use crate::rng::Rng;
 use crate::tap::{Processes, Tap};
 use crate::time::begun;
-use crate::watch::Watch;
 use crate::work::{JobPlan, Log};
-use crate::world::{Times, base, namespace};
+use crate::world::{WorldTimes, base, namespace};
 
-/// What all hosts share with the world.
+/// The state that all hosts share with the world.
 #[derive(Clone)]
 pub struct Shared {
     pub store: MemoryStore,
-    pub watch: Watch,
+    pub observer: Observer,
     pub log: Log,
     pub coverage: Coverage,
     pub processes: Processes,
-    pub times: Times,
+    pub times: WorldTimes,
     pub jobs: Vec<JobPlan>,
 }
 
-/// A machine, and what of its program of the moment the world knows.
+/// A machine, and what the world knows of its current program.
 pub struct Machine {
     pub name: String,
     pub life: Mutex<Life>,
 }
 
-/// What is renewed with every start.
+/// State that is renewed with every start.
 #[derive(Default)]
 pub struct Life {
     pub starts: u64,
@@ -77,7 +77,7 @@ impl Machine {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name of the program of the moment.
+    /// The name of the current program.
     pub fn process(&self) -> String {
         format!("{}.{}", self.name, self.life().starts)
     }
@@ -130,7 +130,7 @@ fn open_session(machine: &Machine, shared: &Shared) -> Arc<dyn Registry> {
     let options = SessionOptions { timeout: Some(shared.times.session) };
     let registry = Arc::new(shared.store.open(&machine.name, options));
     let session = registry.session();
-    shared.watch.note(|| format!("{} opens session {session}", machine.process()));
+    shared.observer.note(|| format!("{} opens session {session}", machine.process()));
     machine.life().session = Some(session);
     registry
 }
@@ -168,11 +168,11 @@ fn parts(machine: &Arc<Machine>, shared: &Shared, clock: Arc<Simulated>) -> Part
         sink: Box::new(|| Box::new(NoHistory)),
         gauge: Box::new(|| Box::new(NoHistory)),
         tracer: None,
-        place: Place::Inline,
+        place: DriverThread::Inline,
     }
 }
 
-/// A coordinator until it is asked to stop, or crashed.
+/// Runs a coordinator until it is asked to stop, or crashed.
 pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Result {
     let listener = Listener::bind().await?;
     let (tasks, metrics) = (Tasks::default(), Metrics::new());
@@ -185,7 +185,8 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
         let registry = open_session(&again, &with);
         async { Ok(registry) }.boxed()
     });
-    let tap = Tap { lives: lives.clone(), watch: shared.watch.clone(), processes: shared.processes.clone() };
+    let tap =
+        Tap { lives: lives.clone(), observer: shared.observer.clone(), processes: shared.processes.clone() };
     let backups = app::backup::Served::new(lives.clone(), None, clock.clone());
     let edge = Edge {
         backend: Arc::new(tap),
@@ -213,14 +214,14 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
 
 /// How a worker is started.
 #[derive(Clone)]
-pub struct Desk {
+pub struct WorkerSetup {
     pub servers: Vec<String>,
     pub slots: u32,
     pub seed: u64,
 }
 
-/// A worker until it has left, or was crashed.
-pub async fn worker(machine: Arc<Machine>, desk: Desk, shared: Shared) -> turmoil::Result {
+/// Runs a worker until it has left, or was crashed.
+pub async fn worker(machine: Arc<Machine>, desk: WorkerSetup, shared: Shared) -> turmoil::Result {
     let (process, stop) = (machine.process(), machine.life().stop.clone());
     let mut rng = Rng::new(desk.seed ^ machine.life().starts);
     let mut servers = desk.servers.clone();
@@ -243,11 +244,11 @@ pub async fn worker(machine: Arc<Machine>, desk: Desk, shared: Shared) -> turmoi
     let how = worker.drive(connector, TokioClock::starting_at(UNIX_EPOCH + since)).await;
     let how = how.map_or_else(|error| error.to_string(), |()| "left".into());
     shared.coverage.count(format!("worker ended: {}", how.split([':', ',', '(']).next().unwrap_or_default()));
-    shared.watch.note(|| format!("{process} has ended: {how}"));
+    shared.observer.note(|| format!("{process} has ended: {how}"));
     Ok(())
 }
 
-/// Somebody who asks coordinators for something now and then, over the admin service.
+/// A person who sends requests to coordinators now and then, over the admin service.
 pub async fn person(servers: Vec<String>, seed: u64, shared: Shared) -> turmoil::Result {
     let mut rng = Rng::new(seed);
     loop {
@@ -263,7 +264,7 @@ pub async fn person(servers: Vec<String>, seed: u64, shared: Shared) -> turmoil:
                 "done".to_owned()
             }
         };
-        shared.watch.note(|| format!("a person asks {} for {what} of {job}: {done}", servers[server]));
+        shared.observer.note(|| format!("a person asks {} for {what} of {job}: {done}", servers[server]));
     }
 }
 

@@ -11,7 +11,7 @@ use turmoil::net::{TcpListener, TcpStream};
 
 pub const PORT: u16 = 7700;
 
-/// Where a coordinator is reached.
+/// The URL of a coordinator.
 pub fn url(host: &str) -> String {
     format!("http://{host}:{PORT}")
 }

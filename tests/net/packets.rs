@@ -1,5 +1,5 @@
-//! Every packet that is sent, delivered, held or lost, in order: what must be the same when a seed is played again. Not
-//! what is in them: HTTP answers carry the real date.
+//! Every packet that is sent, delivered, held or lost, in order: these must be the same when a seed is played again.
+//! Without their contents: HTTP answers carry the real date.
 
 use std::fmt::{Debug, Write as _};
 use std::io::{BufWriter, Write as _};
@@ -17,7 +17,7 @@ type File = Arc<Mutex<BufWriter<std::fs::File>>>;
 
 struct Packets(File);
 
-/// From now on writes packets to a file; what else happens can be written there too.
+/// From now on writes packets to a file; other events can be written there too.
 pub fn write_to(path: &str) -> impl Fn(&str) + use<> {
     let file = Arc::new(Mutex::new(BufWriter::new(std::fs::File::create(path).unwrap())));
     let _already = tracing_subscriber::registry().with(Packets(file.clone())).try_init();

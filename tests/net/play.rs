@@ -7,10 +7,10 @@ use rosterd_domain::verify::Fault;
 
 use crate::rng::Rng;
 use crate::work::JOBS;
-use crate::world::{Break, Host, Plan, Times, World};
+use crate::world::{Break, Host, World, WorldPlan, WorldTimes};
 
 /// The defaults.
-pub const LONG: Times = Times {
+pub const LONG: WorldTimes = WorldTimes {
     session: Duration::from_secs(10),
     lease: Duration::from_secs(5),
     heartbeat: Duration::from_secs(1),
@@ -18,14 +18,14 @@ pub const LONG: Times = Times {
 };
 
 /// Short ones, so that more happens in a minute.
-pub const SHORT: Times = Times {
+pub const SHORT: WorldTimes = WorldTimes {
     session: Duration::from_secs(4),
     lease: Duration::from_millis(1_500),
     heartbeat: Duration::from_millis(400),
     stop_budget: Duration::from_millis(200),
 };
 
-/// What became of a world.
+/// The result of a world.
 pub struct Outcome {
     pub seed: u64,
     pub broken: Vec<Fault>,
@@ -34,19 +34,24 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Takes stock of a world.
+    /// The result of this world.
     pub fn of(world: &World) -> Self {
         world.judge();
         let coverage = world.shared.coverage.take().into_iter();
         let coverage = coverage.map(|(what, times)| (what.into_owned(), times)).collect();
-        let watch = world.shared.watch.lock();
-        Self { seed: world.plan.seed, broken: watch.broken.clone(), trace: watch.trace.clone(), coverage }
+        let observer = world.shared.observer.lock();
+        Self {
+            seed: world.plan.seed,
+            broken: observer.broken.clone(),
+            trace: observer.trace.clone(),
+            coverage,
+        }
     }
 
-    /// Fails with what was broken and what came before.
+    /// Fails with the violations and the events before them.
     #[track_caller]
     pub fn is_clean(&self) {
-        // What came before the first one, and a little after.
+        // The events before the first one, and a few after it.
         let broke = self.trace.iter().position(|line| line.contains("BROKEN")).unwrap_or(self.trace.len());
         let (from, to) = (broke.saturating_sub(60), (broke + 5).min(self.trace.len()));
         let seed = self.seed;
@@ -60,20 +65,20 @@ impl Outcome {
 }
 
 /// The world of a seed.
-pub fn world_of(seed: u64) -> Plan {
+pub fn world_of(seed: u64) -> WorldPlan {
     let mut rng = Rng::new(seed ^ 0x0e_70_0e_70);
     let times = if rng.permille(250) { LONG } else { SHORT };
     let slots = if rng.permille(250) { 2 } else { 6 };
     let (coordinators, workers) = (1 + rng.index(3), 2 + rng.index(3));
-    Plan { seed, coordinators, workers, times, jobs: JOBS.to_vec(), slots, person: true }
+    WorldPlan { seed, coordinators, workers, times, jobs: JOBS.to_vec(), slots, person: true }
 }
 
-/// Faults everywhere for `trouble`, then none: all must settle.
-pub fn play(plan: Plan, trouble: Duration) -> Outcome {
+/// Plays faults everywhere for `trouble`, then none: everything must settle.
+pub fn play(plan: WorldPlan, trouble: Duration) -> Outcome {
     let mut world = World::new(plan);
     let mut rng = world.rng.fork("trouble");
     let mut of = |choices: &[u64]| choices[rng.index(choices.len())];
-    world.trouble.set(of(&[0, 5, 30]), of(&[0, 5, 30]), of(&[0, 20, 80]));
+    world.store_faults.set(of(&[0, 5, 30]), of(&[0, 5, 30]), of(&[0, 20, 80]));
     let busy = of(&[600, 1_500, 3_000]);
     world.pass(Duration::from_secs(3));
     while world.elapsed() < trouble && world.is_whole() {
@@ -95,11 +100,11 @@ pub fn settle(world: &mut World) {
         unsettled.is_empty()
     });
     if !settled && world.is_whole() {
-        unsettled.into_iter().for_each(|(rule, text)| world.shared.watch.lock().broke(rule, text));
+        unsettled.into_iter().for_each(|(rule, text)| world.shared.observer.lock().broke(rule, text));
     }
 }
 
-/// One thing goes wrong.
+/// Injects one fault.
 fn trouble_once(world: &mut World, rng: &mut Rng) {
     let (desk, seat) = (rng.index(world.plan.workers), rng.index(world.plan.coordinators));
     let (lease, session) = (millis(world.plan.times.lease), millis(world.plan.times.session));

@@ -1,4 +1,4 @@
-//! What the network does to a worker and a coordinator, one thing at a time.
+//! Effects of the network on a worker and a coordinator, one at a time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rosterd_domain::verify::judge;
 use crate::apart::apart;
 use crate::play::{LONG, Outcome, settle};
 use crate::work::{JOBS, JobPlan};
-use crate::world::{Break, Host, Plan, World};
+use crate::world::{Break, Host, World, WorldPlan};
 
 /// Runs of half a second, each second, that are run again when they crash.
 const STEADY: JobPlan =
@@ -15,8 +15,15 @@ const STEADY: JobPlan =
 
 /// A world that works.
 fn world(coordinators: usize, workers: usize, jobs: &[JobPlan]) -> World {
-    let plan =
-        Plan { seed: 1, coordinators, workers, times: LONG, jobs: jobs.to_vec(), slots: 6, person: false };
+    let plan = WorldPlan {
+        seed: 1,
+        coordinators,
+        workers,
+        times: LONG,
+        jobs: jobs.to_vec(),
+        slots: 6,
+        person: false,
+    };
     let mut world = World::new(plan);
     assert!(world.pass_until(Duration::from_secs(20), |world| runs(world) > 4), "nothing runs");
     world
@@ -26,7 +33,7 @@ fn runs(world: &World) -> usize {
     judge(&world.shared.log.lines(), 0).runs.len()
 }
 
-/// How many runs there are of this source, by workers other than this one.
+/// How many runs of this source other workers than this one have.
 fn of(world: &World, source: &str, not: &str) -> usize {
     let verdict = judge(&world.shared.log.lines(), 0);
     verdict.runs.iter().filter(|run| run.source == source && !run.worker.starts_with(not)).count()

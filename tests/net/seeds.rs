@@ -8,9 +8,9 @@ use crate::many::{self, env};
 use crate::packets;
 use crate::play::{play, world_of};
 
-/// How long a seed has trouble.
+/// How long a seed has faults.
 const TROUBLE: Duration = Duration::from_secs(25);
-/// How many seeds are played where nobody says.
+/// How many seeds are played by default.
 const SEEDS: u64 = 100;
 
 /// What must have happened at least once in a hundred seeds, or they prove little.
@@ -42,7 +42,7 @@ const TAKEN: &[&str] = &[
     "worker ended: left",
 ];
 
-/// A seed in a process of its own: what was taken how often, or what it said.
+/// Plays a seed in a separate process. Returns its coverage, or its output.
 fn played(seed: u64) -> Result<BTreeMap<String, u64>, String> {
     let output = command("seeds::child").env("ROSTERD_NET_SEED", seed.to_string()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -72,7 +72,7 @@ fn child() {
     }
 }
 
-/// What the seeds came to.
+/// The result of the seeds.
 #[derive(Default)]
 struct Found {
     broken: BTreeMap<u64, String>,
@@ -122,7 +122,7 @@ fn seeds() {
     assert!(count < 100 || never.is_empty(), "never taken: {never:?}");
 }
 
-/// Plays the seed that the environment names, with everything that happens.
+/// Plays the seed that the environment names, with a full trace.
 #[test]
 fn replay() {
     let Ok(seed) = std::env::var("SEED") else { return };

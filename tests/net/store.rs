@@ -1,5 +1,5 @@
-//! What goes wrong between a coordinator and the store: slow steps, lost requests and replies. That it cannot be reached
-//! at all is the world's to say.
+//! Faults between a coordinator and the store: slow steps, lost requests and replies. The world decides when it is
+//! unreachable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,30 +8,30 @@ use std::time::Duration;
 use rosterd_domain::txn::Txn;
 use rosterd_registry::memory::{CommitFault, Faults, Step};
 
-use crate::coverage::Coverage;
+use crate::oracle::coverage::Coverage;
 use crate::rng::Rng;
 
-/// The faults, and when each session was last heard. Cheap to clone.
+/// The faults, and when each session was last active. Cheap to clone.
 #[derive(Clone)]
-pub struct Trouble {
+pub struct StoreFaults {
     coverage: Coverage,
     inner: Arc<Mutex<Inner>>,
 }
 
 struct Inner {
     rng: Rng,
-    /// Of a thousand transactions, how many are lost before and after they are applied, and how many steps take long.
+    /// Per thousand transactions, how many are lost before and after they are applied, and how many steps are slow.
     rates: (u64, u64, u64),
     heard: BTreeMap<String, Duration>,
 }
 
-impl Trouble {
+impl StoreFaults {
     pub fn new(rng: Rng, coverage: Coverage) -> Self {
         let inner = Inner { rng, rates: (0, 0, 0), heard: BTreeMap::new() };
         Self { coverage, inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// From now on these rates.
+    /// Sets these rates from now on.
     pub fn set(&self, lost: u64, answers_lost: u64, slow: u64) {
         self.lock().rates = (lost, answers_lost, slow);
     }
@@ -51,7 +51,7 @@ impl Trouble {
     }
 }
 
-impl Faults for Trouble {
+impl Faults for StoreFaults {
     fn on_commit(&self, _session: &str, _txn: &Txn) -> CommitFault {
         let mut inner = self.lock();
         let (lost, answers_lost, _) = inner.rates;

@@ -1,4 +1,4 @@
-//! Between the edge and the coordinator: tells the watch of every frame, as the coordinator says and hears it.
+//! Between the edge and the coordinator: shows the observer every frame that the coordinator sends or receives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use rosterd::app::supervisor::Supervisor;
 use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
 use rosterd_coordinator::handle::{
-    Done, DumpNode, Happening, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
+    ClusterEvent, Done, DumpNode, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
     Operation, Peer, Room, ServerRow, Survey,
 };
 use rosterd_domain::explain::{Sentence, Stay};
@@ -17,7 +17,7 @@ use rosterd_session::code::Refusal;
 use rosterd_session::frame::{FromWorker, ToWorker};
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::watch::Watch;
+use crate::oracle::observer::Observer;
 
 /// Which process runs at an address, and which of its streams is the latest.
 #[derive(Clone, Default)]
@@ -30,12 +30,12 @@ struct Known {
 }
 
 impl Processes {
-    /// A process begins.
+    /// A process starts.
     pub fn begin(&self, address: &str, process: String) {
         self.lock().at.insert(address.to_owned(), process);
     }
 
-    /// A stream from an address opens: whose it is, and its number.
+    /// A stream from an address opens. Returns its process and its number.
     fn open(&self, address: &str) -> (String, u64) {
         let mut known = self.lock();
         let process = known.at.get(address).cloned().unwrap_or_else(|| address.to_owned());
@@ -56,14 +56,14 @@ impl Processes {
 
 pub struct Tap {
     pub lives: Arc<Supervisor>,
-    pub watch: Watch,
+    pub observer: Observer,
     pub processes: Processes,
 }
 
 struct Heard {
     inner: Box<dyn Frames>,
     process: String,
-    watch: Watch,
+    observer: Observer,
 }
 
 impl Frames for Heard {
@@ -76,7 +76,7 @@ impl Frames for Heard {
     }
 
     fn put(&self, frame: FromWorker, room: Room) -> Result<(), Refusal> {
-        self.watch.lock().said(&self.process, &frame);
+        self.observer.lock().said(&self.process, &frame);
         self.inner.put(frame, room)
     }
 }
@@ -87,14 +87,14 @@ impl Backend for Tap {
         let (process, stream) = self.processes.open(&address);
         let Conversation { mut outbox, inbox } = Backend::open(&*self.lives, peer)?;
         let (told, passed_on) = mpsc::channel(outbox.max_capacity());
-        let (watch, host, worker) = (self.watch.clone(), self.id(), process.clone());
+        let (observer, host, worker) = (self.observer.clone(), self.id(), process.clone());
         let processes = self.processes.clone();
         tokio::spawn(async move {
             while let Some(frame) = outbox.recv().await {
-                // A worker that has said Hello elsewhere has left this stream, and takes no lease from it.
+                // A worker that has sent Hello elsewhere has left this stream, and takes no lease from it.
                 let left = !processes.is_latest(&worker, stream);
                 if !(left && matches!(frame, ToWorker::HeartbeatAck { .. })) {
-                    watch.lock().heard(&worker, host.as_str(), &frame);
+                    observer.lock().heard(&worker, host.as_str(), &frame);
                 }
                 if told.send(frame).await.is_err() {
                     return;
@@ -103,7 +103,7 @@ impl Backend for Tap {
         });
         Ok(Conversation {
             outbox: passed_on,
-            inbox: Box::new(Heard { inner: inbox, process, watch: self.watch.clone() }),
+            inbox: Box::new(Heard { inner: inbox, process, observer: self.observer.clone() }),
         })
     }
 
@@ -171,7 +171,7 @@ impl Backend for Tap {
         self.lives.dump(job)
     }
 
-    fn watch(&self) -> broadcast::Receiver<Arc<Happening>> {
+    fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>> {
         self.lives.watch()
     }
 

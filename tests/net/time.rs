@@ -1,27 +1,27 @@
-//! How the world counts time. Each host has a clock of its own, which starts with it; what is compared between hosts is
-//! counted here, in steps of the network.
+//! How the world counts time. Each host has a clock of its own, which starts with it; times that are compared between
+//! hosts are counted here, in steps of the network.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How far the world goes in one step.
+/// The length of one step.
 pub const STEP: Duration = Duration::from_millis(4);
 
 thread_local! {
     static BEGUN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// A step begins, so long after the world did.
+/// A step begins, this long after the world's beginning.
 pub fn begin(at: Duration) {
     BEGUN.set(at);
 }
 
-/// When the step of the moment began.
+/// When the current step began.
 pub fn begun() -> Duration {
     BEGUN.get()
 }
 
-/// A moment of the simulated time. What has passed is counted to the end of the step, so that nothing seems to happen
+/// A moment of the simulated time. Elapsed time is counted to the end of the step, so that nothing seems to happen
 /// before its time.
 #[derive(Debug, Clone, Copy)]
 pub struct Since(Duration);

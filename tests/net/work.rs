@@ -1,4 +1,4 @@
-//! The jobs, their handlers, and what those write down.
+//! The jobs, their handlers, and the handlers' log.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ impl Log {
         Self { start: Since::now(), handled: Handled::new(base(), Duration::MAX) }
     }
 
-    /// Something that happened to a process, or to a run of it.
+    /// Logs an event of a process, or of a run of it.
     pub fn write(&self, process: &str, what: What, run: Option<&Run>) {
         self.handled.write(self.start.elapsed(), process, what, run);
     }
@@ -49,7 +49,7 @@ pub struct JobPlan {
     pub failover: bool,
     /// How long a run takes, in milliseconds.
     pub run: (u64, u64),
-    /// Of a thousand runs, how many fail.
+    /// Per thousand runs, how many fail.
     pub fails: u64,
 }
 
@@ -82,7 +82,7 @@ impl JobPlan {
     }
 }
 
-/// A run in user code; however it ends, that is written down.
+/// A run in user code; its end is always logged.
 struct Work {
     process: String,
     log: Log,

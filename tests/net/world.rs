@@ -1,5 +1,12 @@
 //! The world: coordinators, workers and a person on hosts of a simulated network, the store in memory behind the
-//! coordinators, and one queue of what is to happen later. Everything follows from the seed.
+//! coordinators, and one queue of future events. Everything is derived from the seed.
+
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../sim/world/clock.rs"]
+pub mod clock;
+#[allow(dead_code, reason = "shared with the simulation, which uses more of it")]
+#[path = "../sim/world/process.rs"]
+pub mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,20 +18,20 @@ use rosterd_domain::verify::{What, judge};
 use rosterd_registry::memory::MemoryStore;
 use turmoil::Sim;
 
-use crate::coverage::Coverage;
-use crate::host::{self, Desk, Life, Machine, Shared};
+use crate::host::{self, Life, Machine, Shared, WorkerSetup};
 use crate::invariants::{AtRest, Unsettled, at_rest};
 use crate::network::url;
+use crate::oracle::coverage::Coverage;
+use crate::oracle::observer::Observer;
 use crate::rng::Rng;
-use crate::store::Trouble;
+use crate::store::StoreFaults;
 use crate::tap::Processes;
 use crate::time;
-use crate::watch::Watch;
 use crate::work::{JobPlan, Log};
 
 /// When the world begins.
 const BASE: &str = "2026-03-01T00:00:00Z";
-/// How long a packet takes as a rule.
+/// The usual latency of a packet.
 const LATENCY: Duration = Duration::from_millis(3);
 
 pub fn base() -> Time {
@@ -37,23 +44,23 @@ pub fn namespace() -> Namespace {
 
 /// The timeouts of a world.
 #[derive(Debug, Clone, Copy)]
-pub struct Times {
+pub struct WorldTimes {
     pub session: Duration,
     pub lease: Duration,
     pub heartbeat: Duration,
     pub stop_budget: Duration,
 }
 
-/// What a world is made of.
+/// The configuration of a world.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct WorldPlan {
     pub seed: u64,
     pub coordinators: usize,
     pub workers: usize,
-    pub times: Times,
+    pub times: WorldTimes,
     pub jobs: Vec<JobPlan>,
     pub slots: u32,
-    /// Somebody asks for this and that.
+    /// A person sends requests.
     pub person: bool,
 }
 
@@ -67,14 +74,14 @@ pub enum Host {
 /// How the network fails between a worker and a coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// Packets are lost, both ways, on the way to the coordinator, or on the way back. Nobody sends them again: what was
-    /// connected is dead, and nobody is told.
+    /// Packets are lost, in both directions, to the coordinator, or back. They are not sent again: the connection is
+    /// dead, without notice to either end.
     Both,
     Up,
     Down,
-    /// Packets wait, and come all at once in the end.
+    /// Packets wait, and arrive all at once in the end.
     Held,
-    /// Each takes so long.
+    /// Each takes this long.
     Slow(Duration),
 }
 
@@ -93,35 +100,35 @@ struct Program {
 }
 
 pub struct World {
-    pub plan: Plan,
+    pub plan: WorldPlan,
     pub rng: Rng,
     pub shared: Shared,
-    pub trouble: Trouble,
+    pub store_faults: StoreFaults,
     sim: Sim<'static>,
     programs: BTreeMap<Host, Program>,
     broken: BTreeMap<(usize, usize), Break>,
     queue: BTreeMap<(Duration, u64), Later>,
     last: u64,
-    /// Faults are over: what ends is started again at once.
+    /// Faults are over: a program that ends is restarted at once.
     calm: bool,
 }
 
 impl World {
     /// A world with everything started.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: WorldPlan) -> Self {
         time::begin(Duration::ZERO);
         let (mut rng, coverage) = (Rng::new(plan.seed), Coverage::default());
-        let trouble = Trouble::new(rng.fork("store"), coverage.clone());
-        let store = MemoryStore::with_faults(&namespace(), Arc::new(trouble.clone()));
-        let watch = Watch::new(base(), coverage.clone(), true, std::env::var("VERBOSE").is_ok());
-        let (observer, heard) = (watch.clone(), trouble.clone());
+        let store_faults = StoreFaults::new(rng.fork("store"), coverage.clone());
+        let store = MemoryStore::with_faults(&namespace(), Arc::new(store_faults.clone()));
+        let observer = Observer::new(base(), coverage.clone(), true, std::env::var("VERBOSE").is_ok());
+        let (seen_by, heard) = (observer.clone(), store_faults.clone());
         store.observe(Box::new(move |seen| {
             heard.applied(seen.session, time::begun());
-            observer.lock().seen(seen);
+            seen_by.lock().seen(seen);
         }));
         let processes = Processes::default();
         let (log, times, jobs) = (Log::new(), plan.times, plan.jobs.clone());
-        let shared = Shared { store, watch, log, coverage, processes, times, jobs };
+        let shared = Shared { store, observer, log, coverage, processes, times, jobs };
         let sim = turmoil::Builder::new()
             .rng_seed(rng.next())
             .epoch(UNIX_EPOCH + Duration::from_millis(base().0.unsigned_abs()))
@@ -133,7 +140,7 @@ impl World {
             .build();
         let (programs, broken, queue) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut world =
-            Self { plan, rng, shared, trouble, sim, programs, broken, queue, last: 0, calm: false };
+            Self { plan, rng, shared, store_faults, sim, programs, broken, queue, last: 0, calm: false };
         world.settle_down();
         world
     }
@@ -153,13 +160,13 @@ impl World {
         for desk in 0..self.plan.workers {
             let (machine, shared) = (Machine::new(format!("w{desk}")), self.shared.clone());
             let (on, seed) = (machine.clone(), self.rng.next());
-            let desk_plan = Desk { servers: urls.clone(), slots: self.plan.slots, seed };
+            let setup = WorkerSetup { servers: urls.clone(), slots: self.plan.slots, seed };
             // The address is known before the host is.
             let address = self.sim.lookup(format!("w{desk}")).to_string();
             self.sim.host(format!("w{desk}"), move || {
                 begin(&on, &shared);
                 shared.processes.begin(&address, on.process());
-                host::worker(on.clone(), desk_plan.clone(), shared.clone())
+                host::worker(on.clone(), setup.clone(), shared.clone())
             });
             self.add(Host::Worker(desk), machine);
         }
@@ -182,11 +189,11 @@ impl World {
     }
 
     pub fn note(&self, line: impl FnOnce() -> String) {
-        self.shared.watch.note(line);
+        self.shared.observer.note(line);
     }
 
     pub fn is_whole(&self) -> bool {
-        self.shared.watch.lock().broken.is_empty()
+        self.shared.observer.lock().broken.is_empty()
     }
 
     fn later(&mut self, after: Duration, what: Later) {
@@ -194,13 +201,13 @@ impl World {
         self.queue.insert((self.elapsed() + after, self.last), what);
     }
 
-    /// Lets the world go on for `span`.
+    /// Lets `span` pass in the world.
     pub fn pass(&mut self, span: Duration) {
         let until = self.elapsed() + span;
         while self.elapsed() < until {
             time::begin(self.elapsed());
             if let Err(error) = self.sim.step() {
-                self.shared.watch.lock().broke("hosts go on", error.to_string());
+                self.shared.observer.lock().broke("hosts go on", error.to_string());
                 return;
             }
             time::begin(self.elapsed());
@@ -212,7 +219,7 @@ impl World {
         }
     }
 
-    /// Lets the world go on until this holds; says whether it came to that within `most`.
+    /// Lets time pass until this holds. Returns whether it did within `most`.
     pub fn pass_until(&mut self, most: Duration, mut holds: impl FnMut(&Self) -> bool) -> bool {
         let until = self.elapsed() + most;
         while self.elapsed() < until && self.is_whole() {
@@ -269,7 +276,7 @@ impl World {
 
     // ---- faults
 
-    /// A program dies, and its connections with it; `silently`: its machine does, and nobody is told.
+    /// A program dies, and its connections with it; `silently`: its machine dies, without notice to anybody.
     pub fn crash(&mut self, host: Host, silently: bool) {
         let program = &self.programs[&host];
         if !program.running {
@@ -315,7 +322,7 @@ impl World {
         self.note(|| format!("{} starts", machine.process()));
     }
 
-    /// The store cannot be reached; longer than the session, and the session is over.
+    /// The store cannot be reached; if longer than the session, the session is over.
     pub fn suspend(&mut self, seat: usize, span: Duration) {
         let session = self.programs[&Host::Coordinator(seat)].machine.life().session.clone();
         let Some(session) = session.filter(|session| self.shared.store.suspend(session)) else { return };
@@ -332,11 +339,11 @@ impl World {
     /// How long the store waits from now on before it ends a session that has fallen silent.
     fn until_expiry(&mut self, session: &str) -> Duration {
         let jitter = self.rng.millis(0, 500);
-        let heard = self.trouble.heard(session).unwrap_or_default();
+        let heard = self.store_faults.heard(session).unwrap_or_default();
         (heard + self.plan.times.session).saturating_sub(self.elapsed()) + jitter
     }
 
-    /// The way between a worker and a coordinator fails; says whether it was whole before.
+    /// The link between a worker and a coordinator fails. Returns whether it worked before.
     pub fn break_for(&mut self, desk: usize, seat: usize, how: Break, span: Duration) -> bool {
         if self.broken.contains_key(&(desk, seat)) {
             return false;
@@ -368,7 +375,7 @@ impl World {
         }
     }
 
-    /// All ways from a host.
+    /// All links of a host.
     pub fn links_of(&self, host: Host) -> Vec<(usize, usize)> {
         match host {
             Host::Coordinator(seat) => (0..self.plan.workers).map(|desk| (desk, seat)).collect(),
@@ -376,11 +383,11 @@ impl World {
         }
     }
 
-    /// Faults stop, and what is broken is mended.
+    /// Stops the faults and repairs their effects.
     pub fn heal(&mut self) {
         self.note(|| "faults stop".into());
         self.calm = true;
-        self.trouble.set(0, 0, 0);
+        self.store_faults.set(0, 0, 0);
         for (desk, seat) in self.broken.keys().copied().collect::<Vec<_>>() {
             self.mend(desk, seat);
         }
@@ -398,7 +405,7 @@ impl World {
         live.map(|(_, program)| &program.machine)
     }
 
-    /// Whatever is wrong with the world at rest.
+    /// What violates the invariants of a world at rest.
     pub fn unsettled(&self) -> Unsettled {
         let (jobs, dumps, attachments) = self.shared.store.view(|view| {
             let names: Vec<JobName> = view.jobs().into_iter().collect();
@@ -408,7 +415,7 @@ impl World {
                 names.iter().filter_map(|name| Some((name.clone(), view.dump(name)?))).collect();
             (jobs, dumps, view.attachments().unwrap_or_default())
         });
-        let watch = self.shared.watch.lock();
+        let observer = self.shared.observer.lock();
         let seat = |host: &Host| matches!(host, Host::Coordinator(_));
         let desk = |host: &Host| matches!(host, Host::Worker(_));
         let missing = (jobs.len() < self.plan.jobs.len())
@@ -416,7 +423,7 @@ impl World {
         let watched = |session: String| (session.clone(), self.shared.store.watched(&session));
         let rest = AtRest {
             now: self.now(),
-            shadows: &watch.shadow.jobs,
+            shadows: &observer.shadow.jobs,
             attachments: attachments.into_iter().map(|(id, (_, attachment))| (id, attachment)).collect(),
             sessions: self
                 .lives(seat)
@@ -428,12 +435,12 @@ impl World {
                 .collect(),
             workers: self
                 .lives(desk)
-                .filter_map(|machine| watch.who.get(&machine.process()).cloned())
+                .filter_map(|machine| observer.who.get(&machine.process()).cloned())
                 .collect::<BTreeSet<WorkerId>>(),
             streams: BTreeMap::new(),
-            asked_to_leave: &watch.asked_to_leave,
-            shut_down: &watch.shut_down,
-            unmarked: &watch.unmarked,
+            asked_to_leave: &observer.asked_to_leave,
+            shut_down: &observer.shut_down,
+            unmarked: &observer.unmarked,
             last_begun: BTreeMap::new(),
             fewest_slots: u64::MAX,
             in_user_code: self.shared.log.in_user_code(),
@@ -443,10 +450,10 @@ impl World {
         at_rest(&rest).into_iter().chain(missing).collect()
     }
 
-    /// Judges what the handlers wrote down.
+    /// Judges the handlers' log.
     pub fn judge(&self) {
         for fault in judge(&self.shared.log.lines(), 0).faults {
-            self.shared.watch.lock().broke(fault.rule, fault.text);
+            self.shared.observer.lock().broke(fault.rule, fault.text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the contract needs of a backend.
+//! What the contract requires from a backend.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ pub trait Backend {
     /// Ends the session, and opens another one on the same store.
     async fn next_session(&mut self);
 
-    /// A second session at the same time, where the backend has such.
+    /// A second session at the same time, if the backend supports it.
     async fn second(&self) -> Option<Arc<dyn Registry>>;
 }
 
@@ -92,7 +92,7 @@ pub struct ZooKeeper {
     session: Option<Arc<ZooKeeperRegistry>>,
 }
 
-/// Servers whose sessions may outlast a machine that stands still.
+/// Servers whose sessions outlast a stall of the machine.
 pub fn patient(count: usize) -> Ensemble {
     Ensemble::start(count, &["maxSessionTimeout=60000".to_owned()])
 }
@@ -113,7 +113,7 @@ pub fn own_root() -> String {
     format!("/test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A session that no test waits to see end.
+/// A session whose end no test waits for.
 pub fn options(servers: &str) -> ZooKeeperOptions {
     ZooKeeperOptions {
         session_timeout: Duration::from_secs(20),

@@ -1,4 +1,4 @@
-//! A damaged store is never opened as if nothing were wrong: a clear error, or everything is there.
+//! A damaged store is never silently opened: there is a clear error, or everything is there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::words::*;
 
 const FILES: [&str; 3] = ["registry.db", "registry.db-wal", "registry.note"];
 
-/// What a whole store holds.
+/// The contents of an intact store.
 type Contents = (Vec<String>, Vec<(Item, u64)>);
 
 async fn contents(registry: &EmbeddedRegistry) -> Contents {
@@ -22,8 +22,8 @@ async fn contents(registry: &EmbeddedRegistry) -> Contents {
     (dump(registry, &j()).await, versions)
 }
 
-/// A store with a thousand nodes, partly in the database and partly in its log only; still open, so that a
-/// copy of its files is what a kill leaves.
+/// A store with a thousand nodes, partly in the database and partly only in its log; still open, so that a copy of its
+/// files is like the result of a kill.
 async fn filled(dir: &Path) -> (EmbeddedRegistry, Contents) {
     let registry = open(dir);
     put(&registry, [create(&j(), "i1")]).await;
@@ -64,7 +64,7 @@ async fn a_flipped_byte_is_found_or_harmless() {
     let (mut found, mut harmless) = (BTreeMap::<&str, u32>::new(), 0);
     for name in FILES {
         let bytes = fs::read(whole.path().join(name)).unwrap();
-        // Every header byte, then every so many: enough to meet each kind of page.
+        // Every header byte, then every n-th: enough to hit each kind of page.
         let step = (bytes.len() / 150).max(1) | 1;
         for at in (0..bytes.len().min(110)).chain((110..bytes.len()).step_by(step)) {
             let dir = crate::words::dir();
@@ -87,7 +87,7 @@ async fn a_flipped_byte_is_found_or_harmless() {
         }
     }
     println!("flipped bytes found: {found:?}; {harmless} harmless, none silent");
-    // A store whose live pages were not met would prove nothing.
+    // A test that did not hit live pages would prove nothing.
     assert!(FILES.iter().all(|name| found[name] >= 60), "{found:?}");
 }
 
@@ -136,7 +136,7 @@ async fn a_missing_file_is_found() {
     assert!(text.contains("is missing"), "{text}");
     let text = error(without(&["registry.db-wal"]).path());
     assert!(text.contains("has lost its latest changes"), "{text}");
-    // The note alone holds nothing.
+    // The note alone has no contents.
     assert!(try_open(without(&["registry.note"]).path()).is_ok());
 }
 
@@ -179,7 +179,7 @@ fn two_processes_do_not_share_a_directory() {
     assert!(try_open(dir.path()).is_ok());
 }
 
-/// A child between fork and exec holds a copy of every open file, also of the lock's.
+/// A child between fork and exec has a copy of every open file, including the lock.
 #[test]
 fn a_store_can_be_opened_again_while_children_are_started() {
     let dir = crate::words::dir();

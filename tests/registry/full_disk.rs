@@ -1,7 +1,7 @@
-//! A full disk: nothing is acknowledged that is not stored, it is said what to do, and when there is space
-//! again the store goes on by itself.
+//! A full disk: nothing is acknowledged that is not stored, the error says what to do, and when there is space again
+//! the store goes on by itself.
 //!
-//! The child has a mount namespace of its own, so the small file system goes with it.
+//! The child has a mount namespace of its own, so the small file system ends with it.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn offset(item: u32, byte: u8) -> Write {
     Write::Offset { job: j(), item: Item(item), data: vec![byte; 30_000].into() }
 }
 
-/// Takes all space but about half a megabyte.
+/// Takes all space except about half a megabyte.
 fn take_space(ballast: &Path) {
     let mut file = std::fs::File::create(ballast).unwrap();
     let mut size = 0;
@@ -73,8 +73,8 @@ async fn fill_and_free(dir: &Path, round: u8) {
         assert!(stored < first + 1_000, "the disk is never full");
     };
     assert!(text.contains("is full") && text.contains("free some space"), "{text}");
-    // What was stored is still served, and what was refused is not there. A conflict with something that was
-    // never stored is none.
+    // Stored data is still served, and refused writes are missing. A write that was never stored does not cause a
+    // conflict.
     let name = job(&format!("x-{round}"));
     let both = [
         registry.commit(txn([], [offset(9_000, 0), create(&name, "i")])),

@@ -1,10 +1,11 @@
-//! Random lives of a store: transactions, sessions that end and begin or that the store ends unheard, connections that
-//! are cut and mended, answers that are lost, watches and hints. The store in memory lives each step first; what it came
-//! to there is what it must come to elsewhere: the same answers, the hints that the port promises, the same nodes as each
-//! session sees them. Only what became of a transaction whose answer was lost is first read where it was lost.
+//! Random histories of a store: transactions, sessions that end and begin or that the store ends without notice,
+//! connections that are cut and restored, answers that are lost, watches and hints. The store in memory plays each step
+//! first; the other store must have the same result: the same answers, the hints that the port promises, the same nodes
+//! as seen by each session. Only the outcome of a transaction with a lost answer is first read from the store that lost
+//! it.
 //!
-//! `SEED=n` lives the life of that number alone, `CASES=n` more or fewer of them. A life that goes wrong is made as
-//! short as it goes and printed as a script, with its number.
+//! `SEED=n` plays only the history of that number, `CASES=n` more or fewer of them. A failing history is shrunk and
+//! printed as a script, with its number.
 
 use std::fmt;
 
@@ -21,31 +22,31 @@ use crate::backend::open;
 use crate::same::{everything, guard, name, plain, write};
 use crate::words::*;
 
-/// One thing that happens. Sessions are numbered; a number is taken modulo how many there are.
+/// One step. Sessions are numbered; a number is taken modulo their count.
 #[derive(Debug, Clone)]
-pub enum Step {
-    /// Transactions handed over together, in this order.
+pub enum HistoryStep {
+    /// Transactions submitted together, in this order.
     Commit(usize, Vec<Txn>),
-    /// From now on, as a read after it tells.
+    /// Starts a watch, in force after a following read.
     Watch(usize, JobName),
     Unwatch(usize, JobName),
     /// The session ends, and another one begins.
     End(usize),
-    /// The session is cut off, others go on, and it is connected again. Only where there are others.
+    /// The session is cut off, others go on, and it is reconnected. Only if there are others.
     Cut(usize, Vec<Txn>),
-    /// The session is cut off until the store ends it by itself; others go on, before that and after. Then it hears of
-    /// its end, may write nothing, and another begins.
+    /// The session is cut off until the store ends it by itself; others go on, before that and after. Then it is
+    /// notified of its end, may not write, and another begins.
     Expire(usize, Vec<Txn>, Vec<Txn>),
-    /// The answer is lost on its way: what became of the transaction is read.
+    /// The answer is lost on its way: the outcome of the transaction is read.
     Lose(usize, Txn),
-    /// An older tool asks an instance of a job to run at once.
+    /// An older tool triggers an instance of a job.
     Foreign(JobName),
-    /// Everybody looks at everything, and at its hints.
+    /// Every session reads everything, and its hints.
     Look,
 }
 
-impl Step {
-    /// What is committed, in the order of the answers; what is asked by a session that is over comes last.
+impl HistoryStep {
+    /// The transactions, in the order of the answers; those of an ended session come last.
     fn asked(&self) -> impl Iterator<Item = Txn> {
         let (first, then, over) = match self {
             Self::Commit(_, txns) | Self::Cut(_, txns) => (txns.as_slice(), &[][..], false),
@@ -58,28 +59,30 @@ impl Step {
 
 /// A life.
 #[derive(Clone)]
-pub struct Life(pub Vec<Step>);
+pub struct Life(pub Vec<HistoryStep>);
 
 impl fmt::Debug for Life {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.0 {
             let (what, txns) = match step {
-                Step::Commit(who, txns) => (format!("session {who} commits"), txns.as_slice()),
-                Step::Watch(who, job) => (format!("session {who} watches {job}"), &[][..]),
-                Step::Unwatch(who, job) => (format!("session {who} unwatches {job}"), &[][..]),
-                Step::End(who) => (format!("session {who} ends, and another begins"), &[][..]),
-                Step::Cut(who, txns) => {
+                HistoryStep::Commit(who, txns) => (format!("session {who} commits"), txns.as_slice()),
+                HistoryStep::Watch(who, job) => (format!("session {who} watches {job}"), &[][..]),
+                HistoryStep::Unwatch(who, job) => (format!("session {who} unwatches {job}"), &[][..]),
+                HistoryStep::End(who) => (format!("session {who} ends, and another begins"), &[][..]),
+                HistoryStep::Cut(who, txns) => {
                     (format!("session {who} is cut off and comes back; the other commits"), txns.as_slice())
                 }
-                Step::Expire(who, before, after) => {
+                HistoryStep::Expire(who, before, after) => {
                     write!(f, "\n  session {who} is cut off, the other commits {before:?}")?;
                     ("it is ended unheard; the other commits".to_owned(), after.as_slice())
                 }
-                Step::Lose(who, txn) => {
+                HistoryStep::Lose(who, txn) => {
                     (format!("session {who} does not hear what became of"), std::slice::from_ref(txn))
                 }
-                Step::Foreign(job) => (format!("an older tool triggers an instance of {job}"), &[][..]),
-                Step::Look => ("all look".to_owned(), &[][..]),
+                HistoryStep::Foreign(job) => {
+                    (format!("an older tool triggers an instance of {job}"), &[][..])
+                }
+                HistoryStep::Look => ("all look".to_owned(), &[][..]),
             };
             write!(f, "\n  {what}")?;
             for Txn { guards, writes, .. } in txns {
@@ -90,10 +93,10 @@ impl fmt::Debug for Life {
     }
 }
 
-/// Which lives are lived.
+/// The kind of histories.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// One session: nobody is there to go on while it is cut off.
+pub enum OperationKind {
+    /// One session: there is no other that goes on while it is cut off.
     Alone,
     /// Two sessions.
     Two,
@@ -101,58 +104,64 @@ pub enum Kind {
     Expiring,
 }
 
-/// Supervisor of a store.
-pub fn lives(kind: Kind) -> BoxedStrategy<Life> {
-    let step =
-        if kind == Kind::Alone { step(1).boxed() } else { prop_oneof![19 => step(2), 3 => cut()].boxed() };
-    let many = if kind == Kind::Expiring { 1..10_usize } else { 1..30 };
+/// Random histories of a store.
+pub fn lives(kind: OperationKind) -> BoxedStrategy<Life> {
+    let step = if kind == OperationKind::Alone {
+        step(1).boxed()
+    } else {
+        prop_oneof![19 => step(2), 3 => cut()].boxed()
+    };
+    let many = if kind == OperationKind::Expiring { 1..10_usize } else { 1..30 };
     let steps = prop::collection::vec(step, many).prop_map(begin);
-    if kind != Kind::Expiring {
-        return steps.prop_map(|steps| Life([steps, vec![Step::Look]].concat())).boxed();
+    if kind != OperationKind::Expiring {
+        return steps.prop_map(|steps| Life([steps, vec![HistoryStep::Look]].concat())).boxed();
     }
     (steps, 0..2_usize, some(), some(), any::<prop::sample::Index>())
         .prop_map(|(mut steps, who, before, after, at)| {
-            let expire = Step::Expire(who, own(before, 1 - who), own(after, 1 - who));
+            let expire = HistoryStep::Expire(who, own(before, 1 - who), own(after, 1 - who));
             let at = 1 + at.index(steps.len());
-            // Ephemerals that go with it.
+            // Ephemerals that end with it.
             let held = own(vec![txn([], [elect(0)]), txn([], [write_instance("w")])], who);
-            steps.splice(at..at, [Step::Commit(who, held), Step::Look, expire, Step::Look]);
-            steps.push(Step::Look);
+            steps.splice(
+                at..at,
+                [HistoryStep::Commit(who, held), HistoryStep::Look, expire, HistoryStep::Look],
+            );
+            steps.push(HistoryStep::Look);
             Life(steps)
         })
         .boxed()
 }
 
-/// Most of it needs a job; another one is being put together.
-fn begin(mut steps: Vec<Step>) -> Vec<Step> {
+/// Most steps need a job; another one is prepared.
+fn begin(mut steps: Vec<HistoryStep>) -> Vec<HistoryStep> {
     let first = txn([], [create(&j(), "i1"), write_record(0, None, 1)]);
-    steps.insert(0, Step::Commit(0, vec![first, txn([], [prepare(&job("job-2"), "i1")])]));
+    steps.insert(0, HistoryStep::Commit(0, vec![first, txn([], [prepare(&job("job-2"), "i1")])]));
     steps
 }
 
-/// What happens to any session.
-fn step(sessions: usize) -> impl Strategy<Value = Step> {
+/// A step of any session.
+fn step(sessions: usize) -> impl Strategy<Value = HistoryStep> {
     let who = 0..sessions;
     prop_oneof![
-        10 => (who.clone(), some()).prop_map(|(who, txns)| Step::Commit(who, own(txns, who))),
-        3 => (who.clone(), name()).prop_map(|(who, job)| Step::Watch(who, job)),
-        1 => (who.clone(), name()).prop_map(|(who, job)| Step::Unwatch(who, job)),
-        1 => who.prop_map(Step::End),
-        4 => Just(Step::Look),
+        10 => (who.clone(), some()).prop_map(|(who, txns)| HistoryStep::Commit(who, own(txns, who))),
+        3 => (who.clone(), name()).prop_map(|(who, job)| HistoryStep::Watch(who, job)),
+        1 => (who.clone(), name()).prop_map(|(who, job)| HistoryStep::Unwatch(who, job)),
+        1 => who.prop_map(HistoryStep::End),
+        4 => Just(HistoryStep::Look),
     ]
 }
 
-/// What happens only where another session goes on, or where the store is a server.
-fn cut() -> impl Strategy<Value = Step> {
+/// A step that needs another session, or a store that is a server.
+fn cut() -> impl Strategy<Value = HistoryStep> {
     let who = 0..2_usize;
     prop_oneof![
-        (who.clone(), some()).prop_map(|(who, txns)| Step::Cut(who, own(txns, 1 - who))),
-        (who, one()).prop_map(|(who, txn)| Step::Lose(who, own(vec![txn], who).remove(0))),
-        name().prop_map(Step::Foreign),
+        (who.clone(), some()).prop_map(|(who, txns)| HistoryStep::Cut(who, own(txns, 1 - who))),
+        (who, one()).prop_map(|(who, txn)| HistoryStep::Lose(who, own(vec![txn], who).remove(0))),
+        name().prop_map(HistoryStep::Foreign),
     ]
 }
 
-/// Transactions of small numbers, so that much of it fits and much does not.
+/// Transactions with small numbers, so that many guards match and many do not.
 fn some() -> impl Strategy<Value = Vec<Txn>> {
     prop::collection::vec(one(), 1..5)
 }
@@ -162,7 +171,7 @@ fn one() -> impl Strategy<Value = Txn> {
     one.prop_map(|(guards, writes)| txn(guards, writes))
 }
 
-/// A coordinator's node is written by its own session alone, and a store may rely on it.
+/// A coordinator's node is written only by its own session, and a store may rely on it.
 fn own(mut txns: Vec<Txn>, who: usize) -> Vec<Txn> {
     for write in txns.iter_mut().flat_map(|txn| &mut txn.writes) {
         if let Write::Coordinator { id, .. } = write {
@@ -176,50 +185,50 @@ fn own(mut txns: Vec<Txn>, who: usize) -> Vec<Txn> {
 pub trait World {
     fn session(&self, who: usize) -> &dyn Registry;
     async fn end(&mut self, who: usize);
-    /// The hints given so far; where they take time, those that must come are waited for.
+    /// The hints given so far; if they take time, those in `must` are awaited.
     async fn hints(&mut self, who: usize, must: &[Hint]) -> Vec<Hint>;
     fn sessions(&self) -> usize;
 }
 
-/// A store of which sessions are cut off while others go on.
+/// A store whose sessions can be cut off while others go on.
 pub trait Cuts: World {
     async fn cut(&mut self, who: usize);
     async fn mend(&mut self, who: usize);
-    /// The store ends a session that is cut off, and has told nobody who holds it.
+    /// The store ends a session that is cut off, without notice to its holder.
     async fn lapse(&mut self, who: usize);
-    /// Connected again, the session hears that it is over.
+    /// After the reconnect, the session is notified that it is over.
     async fn hear(&mut self, who: usize);
     /// Another session takes its place.
     async fn reopen(&mut self, who: usize);
-    /// Writes a node of a job as a foreign tool would; whether there was a place for it.
+    /// Writes a node of a job as a foreign tool would. Returns whether its parent existed.
     async fn foreign(&mut self, job: &JobName, path: &str) -> bool;
 }
 
 /// A store whose answers may be lost.
 pub trait Loses: Cuts {
-    /// Hands a transaction over and sees to it that its answer does not arrive.
+    /// Submits a transaction and suppresses its answer.
     async fn lose(&mut self, who: usize, txn: Txn) -> Commit;
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Came {
     Nothing,
     Answers(Vec<Result<(), String>>),
-    /// What was read of a transaction: whether it was applied, and whether its answer was lost indeed.
+    /// The outcome of a transaction by a read: whether it was applied, and whether its answer was really lost.
     Lost {
         applied: bool,
         unknown: bool,
     },
     /// Whether a foreign tool could write.
     Written(bool),
-    /// Hints and sight, for each session.
+    /// Hints and visible nodes, for each session.
     Seen(Vec<(Vec<Hint>, String)>),
     /// Hints, up to the end of a watch.
     Heard(Vec<Hint>),
 }
 
-/// Supervisor a life alone.
+/// Plays a history alone.
 async fn live(world: &mut impl World, life: &Life) -> Vec<Came> {
     let mut came = Vec::new();
     for step in &life.0 {
@@ -228,7 +237,7 @@ async fn live(world: &mut impl World, life: &Life) -> Vec<Came> {
     came
 }
 
-/// Supervisor a life of one session twice, in memory and elsewhere: what each step came to.
+/// Plays a history of one session twice, in memory and in another store. Returns the results of each step.
 async fn live_alone(model: &mut InMemory, world: &mut impl World, life: &Life) -> (Vec<Came>, Vec<Came>) {
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     for step in &life.0 {
@@ -238,11 +247,11 @@ async fn live_alone(model: &mut InMemory, world: &mut impl World, life: &Life) -
     (expected, found)
 }
 
-/// The same where sessions are cut off and answers are lost.
+/// The same with sessions that are cut off and answers that are lost.
 pub async fn live_twice(model: &mut InMemory, world: &mut impl Loses, life: &Life) -> (Vec<Came>, Vec<Came>) {
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     for (n, step) in life.0.iter().enumerate() {
-        if let Step::Lose(who, txn) = step {
+        if let HistoryStep::Lose(who, txn) = step {
             let came = lose(world, *who, txn, n).await;
             expected.push(follow(model, *who, txn, n, &came).await);
             found.push(came);
@@ -254,48 +263,48 @@ pub async fn live_twice(model: &mut InMemory, world: &mut impl Loses, life: &Lif
     (expected, found)
 }
 
-/// Takes a step; `must`: what it came to elsewhere.
-async fn take(world: &mut impl World, step: &Step, must: Option<&Came>) -> Came {
+/// Plays a step; `must`: its result in the other store.
+async fn take(world: &mut impl World, step: &HistoryStep, must: Option<&Came>) -> Came {
     match step {
-        Step::Commit(who, txns) => Came::Answers(commit(world.session(*who), txns).await),
-        Step::Watch(who, job) => {
+        HistoryStep::Commit(who, txns) => Came::Answers(commit(world.session(*who), txns).await),
+        HistoryStep::Watch(who, job) => {
             world.session(*who).watch(job);
             world.session(*who).job(job).await.unwrap();
             Came::Nothing
         }
-        Step::Unwatch(who, job) => {
-            // What is told of changes before this may not be told any more after it.
+        HistoryStep::Unwatch(who, job) => {
+            // Hints of changes before this may be missing after it.
             let told: &[Hint] = if let Some(Came::Heard(told)) = must { told } else { &[] };
             let heard = world.hints(*who, told).await;
             world.session(*who).unwatch(job);
             Came::Heard(heard)
         }
-        Step::End(who) => {
+        HistoryStep::End(who) => {
             world.end(*who).await;
             Came::Nothing
         }
-        Step::Look => look(world, must).await,
-        Step::Cut(..) | Step::Expire(..) | Step::Lose(..) | Step::Foreign(_) => {
+        HistoryStep::Look => look(world, must).await,
+        HistoryStep::Cut(..) | HistoryStep::Expire(..) | HistoryStep::Lose(..) | HistoryStep::Foreign(_) => {
             unreachable!("one session has no other: {step:?}")
         }
     }
 }
 
-async fn take_cut(world: &mut impl Cuts, step: &Step, must: Option<&Came>) -> Came {
+async fn take_cut(world: &mut impl Cuts, step: &HistoryStep, must: Option<&Came>) -> Came {
     match step {
-        Step::Cut(who, txns) => {
+        HistoryStep::Cut(who, txns) => {
             world.cut(*who).await;
             let answers = commit(world.session(1 - *who), txns).await;
             world.mend(*who).await;
             Came::Answers(answers)
         }
-        Step::Expire(who, before, after) => {
+        HistoryStep::Expire(who, before, after) => {
             world.cut(*who).await;
             let mut answers = commit(world.session(1 - *who), before).await;
             world.lapse(*who).await;
             answers.extend(commit(world.session(1 - *who), after).await);
             world.hear(*who).await;
-            // Whatever it is: it has no right any more.
+            // Whatever it writes: it no longer has the right to.
             let late =
                 txn([], [Write::Coordinator { id: coordinator(&format!("c{who}")), data: "late".into() }]);
             answers.extend(commit(world.session(*who), &[late]).await);
@@ -303,19 +312,21 @@ async fn take_cut(world: &mut impl Cuts, step: &Step, must: Option<&Came>) -> Ca
             world.reopen(*who).await;
             Came::Answers(answers)
         }
-        Step::Foreign(job) => Came::Written(world.foreign(job, &format!("/trigger/{}", instance("w"))).await),
+        HistoryStep::Foreign(job) => {
+            Came::Written(world.foreign(job, &format!("/trigger/{}", instance("w"))).await)
+        }
         step => take(world, step, must).await,
     }
 }
 
-/// The transaction with a trace of its own, by which it is known again.
+/// The transaction with a unique marker write, by which it is recognized.
 fn traced(txn: &Txn, who: usize, n: usize) -> Txn {
     let mut txn = txn.clone();
     txn.write(Write::Coordinator { id: coordinator(&format!("c{who}")), data: format!("step {n}").into() });
     txn
 }
 
-/// Commits what is not answered, and reads what became of it. A request that did not leave in time is answered late.
+/// Commits without an answer, and reads the outcome. A request that did not leave in time is answered late.
 async fn lose(world: &mut impl Loses, who: usize, txn: &Txn, n: usize) -> Came {
     let answer = world.lose(who, traced(txn, who, n)).await;
     let coordinators = world.session(who).coordinators().await.unwrap();
@@ -329,7 +340,8 @@ async fn lose(world: &mut impl Loses, who: usize, txn: &Txn, n: usize) -> Came {
     Came::Lost { applied, unknown }
 }
 
-/// What was applied elsewhere must hold here; of what was not, and was not answered, nothing is known.
+/// A transaction that was applied in the other store must succeed here; one that was not, and was not answered, may
+/// fail either way.
 async fn follow(model: &InMemory, who: usize, txn: &Txn, n: usize, came: &Came) -> Came {
     let Came::Lost { applied, unknown } = *came else { unreachable!("{came:?}") };
     if unknown && !applied {
@@ -361,7 +373,7 @@ async fn commit(registry: &dyn Registry, txns: &[Txn]) -> Vec<Result<(), String>
     answers
 }
 
-/// What waits.
+/// The waiting hints.
 fn drain(hints: &mut Hints) -> Vec<Hint> {
     std::iter::from_fn(|| hints.try_recv()).filter(|hint| !matches!(hint, Hint::Session(_))).collect()
 }
@@ -463,7 +475,7 @@ impl World for Embedded {
     }
 
     async fn hints(&mut self, _who: usize, _must: &[Hint]) -> Vec<Hint> {
-        // What was read before this came after all hints of what was answered before.
+        // The preceding read came after all hints of earlier answers.
         drain(&mut self.session.as_mut().unwrap().1)
     }
 
@@ -472,8 +484,8 @@ impl World for Embedded {
     }
 }
 
-/// Whether it came to the same, as far as the port promises it: of hints there may be more, never fewer. `blame`: what
-/// of a refusal must agree.
+/// Whether the results are equal, as far as the port promises: there may be more hints, never fewer. `blame`: the part
+/// of a refusal that must agree.
 pub fn same(
     life: &Life,
     expected: &[Came],
@@ -501,7 +513,9 @@ pub fn same(
                     told(n, who, must, hints)?;
                 }
             }
-            (Step::Unwatch(who, _), Came::Heard(must), Came::Heard(hints)) => told(n, *who, must, hints)?,
+            (HistoryStep::Unwatch(who, _), Came::Heard(must), Came::Heard(hints)) => {
+                told(n, *who, must, hints)?
+            }
             (_, expected, found) => prop_assert_eq!(expected, found, "step {}", n),
         }
     }
@@ -518,8 +532,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Supervisor so many lives, each of a seed of its own; the first that fails is shortened and told.
-pub fn live_all(kind: Kind, cases: u64, shorten: u32, try_one: impl Fn(Life) -> TestCaseResult) {
+/// Plays a number of histories, each with a separate seed; the first that fails is shrunk and printed.
+pub fn live_all(kind: OperationKind, cases: u64, shorten: u32, try_one: impl Fn(Life) -> TestCaseResult) {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + number("CASES").unwrap_or(1),
         None => 0..number("CASES").unwrap_or(cases),
@@ -542,7 +556,7 @@ pub fn live_all(kind: Kind, cases: u64, shorten: u32, try_one: impl Fn(Life) -> 
 
 #[test]
 fn memory_and_embedded_live_the_same_lives() {
-    live_all(Kind::Alone, 400, 4096, |life| {
+    live_all(OperationKind::Alone, 400, 4096, |life| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (expected, found) = live_alone(&mut InMemory::new(1), &mut Embedded::new(), &life).await;
@@ -551,27 +565,29 @@ fn memory_and_embedded_live_the_same_lives() {
     });
 }
 
-/// The comparison is worth nothing if it cannot fail: a store that forgets one hint, or one node, is found out.
+/// Tests the comparison itself: a store that loses one hint, or one node, is detected.
 #[test]
 fn a_store_that_forgets_is_found_out() {
-    let watch = Step::Watch(0, j());
-    let made = Step::Commit(0, vec![txn([], [create(&j(), "i1")])]);
-    let assigned = Step::Commit(0, vec![txn([], [assign(0, "a")])]);
-    let lived = |steps: &[Step]| {
+    let watch = HistoryStep::Watch(0, j());
+    let made = HistoryStep::Commit(0, vec![txn([], [create(&j(), "i1")])]);
+    let assigned = HistoryStep::Commit(0, vec![txn([], [assign(0, "a")])]);
+    let lived = |steps: &[HistoryStep]| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let life = Life(steps.to_vec());
         let came = runtime.block_on(live(&mut InMemory::new(1), &life));
         (life, came)
     };
-    let (life, whole) = lived(&[made.clone(), watch.clone(), assigned.clone(), Step::Look]);
-    let against = |steps: &[Step]| same(&life, &whole, &lived(steps).1, |_, text| text.to_owned());
+    let (life, whole) = lived(&[made.clone(), watch.clone(), assigned.clone(), HistoryStep::Look]);
+    let against = |steps: &[HistoryStep]| same(&life, &whole, &lived(steps).1, |_, text| text.to_owned());
     assert!(against(&life.0).is_ok());
     let another = JobName::new("another").unwrap();
-    let unwatched = against(&[made.clone(), Step::Watch(0, another), assigned.clone(), Step::Look]);
+    let unwatched =
+        against(&[made.clone(), HistoryStep::Watch(0, another), assigned.clone(), HistoryStep::Look]);
     assert!(unwatched.unwrap_err().to_string().contains("session 0 was not told [Job("));
-    let nothing = Step::Commit(0, vec![txn([], [])]);
-    let unassigned = against(&[made.clone(), watch.clone(), nothing, Step::Look]);
+    let nothing = HistoryStep::Commit(0, vec![txn([], [])]);
+    let unassigned = against(&[made.clone(), watch.clone(), nothing, HistoryStep::Look]);
     assert!(unassigned.unwrap_err().to_string().contains("session 0 sees something else"));
-    let refused = against(&[made, watch, Step::Commit(0, vec![txn([], [assign(1, "a")])]), Step::Look]);
+    let refused =
+        against(&[made, watch, HistoryStep::Commit(0, vec![txn([], [assign(1, "a")])]), HistoryStep::Look]);
     assert!(refused.unwrap_err().to_string().contains("step 2: another answer"));
 }

@@ -1,8 +1,8 @@
-//! A process that is killed in the middle of its writes has every acknowledged one on disk afterwards.
+//! A process that is killed in the middle of its writes has all acknowledged ones on disk afterwards.
 //!
-//! The child writes with several writers at once, each of which says what it is about to write, and again when that
-//! is acknowledged. The parent kills it at some point, opens the store and compares all that was ever acknowledged.
-//! (A kill leaves the page cache alone; `sync` shows that nothing is acknowledged before the disk has it.)
+//! The child has several concurrent writers, each of which prints what it is about to write, and again when that is
+//! acknowledged. The parent kills it at some point, opens the store and compares everything that was ever acknowledged.
+//! (A kill does not affect the page cache; `sync` shows that nothing is acknowledged before the disk has it.)
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -21,11 +21,11 @@ use crate::backend::open;
 use crate::process::{child, directory};
 use crate::words::*;
 
-/// Kills while a write was begun and not acknowledged.
+/// Kills while a write was started and not acknowledged.
 const IN_WRITES: u32 = 200;
-/// Every so many a child is killed while it opens the store.
+/// Every n-th child is killed while it opens the store.
 const OPENING: u32 = 8;
-/// More are not tried: a child that is always found between its writes does not write as it should.
+/// The maximum of rounds: a child that is always killed between its writes does not write properly.
 const MOST_ROUNDS: u32 = 300;
 const WRITERS: u32 = 8;
 
@@ -42,7 +42,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
         random ^= random << 17;
         let opening = rounds % OPENING == 0;
         run_and_kill(dir.path(), opening, Duration::from_micros(random % 40_000), &mut said);
-        // A child that has not said anything yet may be one that still opens.
+        // A child without output may still be opening the store.
         in_writes += u32::from(!opening && !said.begun.is_empty());
         let start = Instant::now();
         let registry = open(dir.path());
@@ -65,7 +65,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// What has become of a job that comes and goes.
+/// The state of a job that comes and goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Churn {
     Made,
@@ -73,7 +73,7 @@ enum Churn {
     Gone,
 }
 
-/// A write that a child tells of: it says it twice.
+/// A write that a child prints, twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Told {
     /// The record of an item, with token and version.
@@ -105,16 +105,16 @@ impl std::fmt::Display for Told {
     }
 }
 
-/// What all children have said so far.
+/// The output of all children so far.
 #[derive(Default)]
 struct Said {
-    /// The last acknowledged token by item. Tokens count the writes, so it stands for all before it.
+    /// The last acknowledged token by item. Tokens count the writes, so it implies all before it.
     tokens: BTreeMap<u32, u64>,
     /// The jobs that came and went, with the last step of each that was acknowledged.
     jobs: BTreeMap<u64, Churn>,
     /// The job that was last acknowledged as gone, which the offset names.
     offset: Option<u64>,
-    /// What was begun and not acknowledged when the last child was killed.
+    /// Writes that were started and not acknowledged when the last child was killed.
     begun: Vec<Told>,
     count: u64,
 }
@@ -154,7 +154,7 @@ async fn prepare(registry: &EmbeddedRegistry) {
 fn run_and_kill(dir: &Path, opening: bool, after: Duration, said: &mut Said) {
     let mut child = child::<&str>(&[], "kill::child_writes_until_killed", dir).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    // Read all the time: nobody is to be killed while it waits for room in the pipe.
+    // Read continuously: no child may be killed while it waits for room in the pipe.
     let (tell, lines) = mpsc::channel();
     let reader =
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
@@ -170,13 +170,13 @@ fn run_and_kill(dir: &Path, opening: bool, after: Duration, said: &mut Said) {
     reader.join().unwrap().unwrap();
 }
 
-/// What became of the writes of one kill that were begun and not acknowledged.
+/// The outcomes of the writes of one kill that were started and not acknowledged.
 struct Found {
     cut_off: usize,
     kept: usize,
 }
 
-/// Everything that was acknowledged is there, of what was begun nothing or all, and nothing else.
+/// Everything that was acknowledged is there, started writes entirely or not at all, and nothing else.
 async fn compare(registry: &EmbeddedRegistry, said: &mut Said, round: u32) -> Found {
     let records = snapshot(registry).await.records;
     let begun = std::mem::take(&mut said.begun);
@@ -203,7 +203,7 @@ async fn compare(registry: &EmbeddedRegistry, said: &mut Said, round: u32) -> Fo
             "round {round}, item {item}: what is there, what was acknowledged"
         );
     }
-    // Those that are gone are not there: see below.
+    // Removed ones are missing: see below.
     for (n, churn) in said.jobs.iter().filter(|(_, churn)| **churn != Churn::Gone) {
         assert_eq!(state(registry, *n).await, Some(*churn), "round {round}: job {n}");
     }
@@ -225,7 +225,7 @@ fn number(job: &JobName) -> Option<u64> {
     job.as_str().strip_prefix("churn-")?.parse().ok()
 }
 
-/// What has become of a job; one that was never made is not told from one that is gone.
+/// The state of a job; one that was never created is not distinguished from one that is gone.
 async fn state(registry: &EmbeddedRegistry, n: u64) -> Option<Churn> {
     match registry.job(&churning(n)).await.unwrap() {
         None => Some(Churn::Gone),
@@ -256,7 +256,7 @@ fn say(word: &str, told: Told) {
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// Commits what must be accepted, and says so before and after.
+/// Commits a write that must succeed, and prints it before and after.
 async fn tell(registry: &EmbeddedRegistry, told: Told, txn: Txn) {
     say("begun", told);
     committed(registry.commit(txn).await);
@@ -274,7 +274,7 @@ async fn write_records(registry: Arc<EmbeddedRegistry>, item: u32) {
 
 async fn make_and_sweep(registry: Arc<EmbeddedRegistry>) {
     let last = registry.jobs().await.unwrap().iter().filter_map(number).max();
-    // A name is never used twice: one of a job that is gone could be any below the time.
+    // A name is never reused: names count up from the time, so those of removed jobs can be any below it.
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for n in last.unwrap_or(0).max(since).. {
         let name = churning(n);

@@ -1,11 +1,11 @@
-//! The registry: one contract for every backend, and what the embedded store promises of its disk.
+//! The registry: one contract for every backend, and the durability of the embedded store.
 //!
-//! `contract` runs on each backend; `same` compares them on random transactions, `histories` on random lives with
-//! sessions that end, connections that are cut, watches and hints; `kill`, `full_disk`, `damage`, `crash` and `sync` try
-//! the embedded store as real processes on real files.
+//! `contract` runs on each backend; `same` compares them on random transactions, `histories` on random histories with
+//! sessions that end, connections that are cut, watches and hints; `kill`, `full_disk`, `damage`, `crash` and `sync`
+//! test the embedded store as real processes on real files.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure, and tell their child processes what to be")]
-// A test binary exports nothing: what its rooms share is `pub`.
+// A test binary exports nothing: items that its modules share are `pub`.
 #![allow(unreachable_pub)]
 
 mod backend;

@@ -1,4 +1,4 @@
-//! What only the store in memory has: faults, delays, controls and the observer.
+//! Features of only the store in memory: faults, delays, controls and the observer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -79,7 +79,7 @@ async fn delays_keep_the_order_of_hand_over() {
     let (store, faults) = store();
     let registry = store.open("a", SessionOptions::default());
     put(&registry, [create(&j(), "i1")]).await;
-    // Handed over with 9, 1 and 3 seconds: the slow first one holds the others up.
+    // Submitted with 9, 1 and 3 seconds: the slow first one delays the others.
     faults.delays.lock().unwrap().extend([3, 1, 9]);
     let start = Instant::now();
     let commits: Vec<_> = (0..3).map(|n| registry.commit(txn([], [assign(n, "a")]))).collect();
@@ -103,7 +103,7 @@ async fn hints_are_lost_or_late() {
     assert_eq!(hints.try_recv(), None);
 }
 
-/// It was connected again, and wrote on.
+/// Regression: it was reconnected, and went on writing.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ended_unheard_hears_so_when_it_is_reached_again() {
     let store = MemoryStore::new(&namespace());
@@ -151,7 +151,7 @@ async fn a_suspended_session_waits_and_an_ended_one_is_fenced() {
     use SessionState::{Connected, Gone, Suspended};
     let states = [Suspended, Connected].map(Hint::Session);
     let rest = [Hint::Session(Suspended), Hint::Session(Gone)];
-    // The other's job was made while the session was suspended, its own before that: one hint.
+    // The other session's job was created during the suspension, its own before that: one hint.
     assert_eq!(given, [vec![Hint::Jobs], states.to_vec(), rest.to_vec()].concat());
     assert!(!store.expire(&registry.session()));
     assert_eq!(store.sessions().iter().map(|(_, state)| *state).collect::<Vec<_>>(), [Gone, Connected]);

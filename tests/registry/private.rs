@@ -1,4 +1,4 @@
-//! The store is its owner's alone.
+//! Only its owner can access the store.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

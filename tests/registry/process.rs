@@ -1,4 +1,4 @@
-//! This test binary once more, as a process of its own that can be killed, traced or put on a small disk.
+//! This test binary once more, as a separate process that can be killed, traced or put on a small disk.
 //!
 //! A child is a test that does nothing unless the variable below is set: it is run by name, in a process started
 //! by another test.
@@ -35,7 +35,7 @@ pub fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// Runs a child to its end and gives what it printed; it must succeed.
+/// Runs a child to its end and returns its output; it must succeed.
 pub fn run(mut command: Command) -> String {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Random transactions do the same in memory and embedded: the same answers, the same nodes, and after a
+//! Random transactions have the same effect in memory and embedded: the same answers, the same nodes, and after a
 //! restart of the embedded store the same persistent ones.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use rosterd_registry::{DumpNode, Registry};
 use crate::backend::open;
 use crate::words::*;
 
-/// Small numbers, so that versions often fit and often do not.
+/// Small numbers, so that versions often match and often do not.
 fn version() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(0_u64), 3 => Just(1), 2 => Just(2), 1 => 3..6_u64]
 }
@@ -115,14 +115,14 @@ pub fn transactions() -> impl Strategy<Value = Vec<(Txn, bool)>> {
     let one = (prop::collection::vec(guard(), 0..2), prop::collection::vec(write(), 1..4), any::<bool>());
     let one = one.prop_map(|(guards, writes, wait)| (txn(guards, writes), wait));
     prop::collection::vec(one, 1..60).prop_map(|mut all| {
-        // Most of it needs a job; another one is being put together.
+        // Most writes need a job; another one is prepared.
         all.insert(0, (txn([], [create(&j(), "i1"), write_record(0, None, 1)]), true));
         all.insert(1, (txn([], [prepare(&job("job-2"), "i1")]), true));
         all
     })
 }
 
-/// Hands all over, waiting where it says so: what is not waited for shares a batch.
+/// Submits all, waiting where marked: transactions without a wait share a batch.
 pub async fn carry_out(registry: &dyn Registry, all: &[(Txn, bool)]) -> Vec<Result<(), String>> {
     let mut waiting = Vec::new();
     let mut answers = Vec::new();
@@ -149,7 +149,7 @@ pub fn plain(commit: Commit) -> Result<(), String> {
     }
 }
 
-/// All that a reader can see, without the revisions: those are each store's own.
+/// Everything that a reader can see, without the revisions: those differ by store.
 pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
     let mut text = String::new();
     for job in registry.jobs().await.unwrap() {
@@ -173,7 +173,7 @@ pub async fn everything(registry: &dyn Registry, ephemerals: bool) -> String {
     text
 }
 
-/// The names of all kinds, and the kind of one: what is added to the port does not compile before it is added here.
+/// The names of all kinds, and the kind of a write: an addition to the port does not compile until it is added here.
 macro_rules! kinds {
     ($of:ident: $all:ident, $kind:ident, $($name:ident)*) => {
         const $all: &[&str] = &[$(stringify!($name)),*];
@@ -197,7 +197,7 @@ kinds! { Write: ALL_WRITES, write_kind,
     ClearForeignTrigger Attachment RemoveAttachment Coordinator
 }
 
-/// What is never made, or never accepted, is never compared.
+/// Checks the coverage: kinds that are never generated, or never accepted, are never compared.
 #[tokio::test]
 async fn every_kind_of_guard_and_write_is_made_accepted_and_refused() {
     let seed = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);

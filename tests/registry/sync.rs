@@ -1,4 +1,4 @@
-//! Acknowledged means synced, and a failed sync is the end: seen from outside, with strace.
+//! Acknowledged means synced, and a failed sync is final: observed from outside, with strace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,8 +26,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 const CALLS: &str = "trace=write,pwrite64,pwritev,fsync,fdatasync";
 
-/// From the system calls in their order: between the last write to the log and each acknowledgement there is
-/// a sync of the log.
+/// By the order of the system calls: between the last write to the log and each acknowledgement there is a sync of the
+/// log.
 #[test]
 fn nothing_is_acknowledged_before_it_is_synced() {
     let dir = crate::words::dir();
@@ -37,7 +37,7 @@ fn nothing_is_acknowledged_before_it_is_synced() {
     let (mut dirty, mut written, mut synced, mut acknowledged) = (false, 0, 0, 0);
     for line in std::fs::read_to_string(&trace).unwrap().lines() {
         let call = line.split_once(' ').map_or(line, |(_, call)| call.trim_start());
-        // With several threads a call may be cut in two: a sync counts when it has returned.
+        // With several threads a call may be split in two: a sync counts when it has returned.
         let resumed = call.starts_with("<... ");
         if call.contains("\"ack ") {
             assert!(!dirty, "acknowledged before the sync, after {synced} syncs: {line}");
@@ -68,12 +68,12 @@ fn child_writes_one_by_one() {
 const WRITERS: u32 = 8;
 const EACH: u32 = 20;
 
-/// Which writes the log has, by the marks in their data.
+/// Which writes are in the log, by the marks in their data.
 #[derive(Default)]
 struct Marks<'a> {
     written: BTreeSet<&'a str>,
     synced: BTreeSet<&'a str>,
-    /// What was written when the sync began that goes on.
+    /// The writes as of the start of the current sync.
     syncing: Option<BTreeSet<&'a str>>,
     /// Syncs that several writes had waited for.
     shared: u32,
@@ -104,7 +104,7 @@ fn marks(call: &str) -> impl Iterator<Item = &str> {
     call.match_indices("mark-").filter_map(move |(at, _)| Some(&call[at..at + call[at..].find('.')?]))
 }
 
-/// Several at once wait for one sync: none of them is acknowledged before the one that began after its own write.
+/// Several concurrent writes wait for one sync: none is acknowledged before a sync that started after it.
 #[test]
 fn commits_that_share_a_sync_are_acknowledged_after_it() {
     let dir = crate::words::dir();
@@ -153,7 +153,7 @@ fn child_writes_with_several_at_once() {
     });
 }
 
-/// After a sync that failed the kernel may have dropped the pages and call the next sync a success.
+/// After a failed sync the kernel may have dropped the pages and report success for the next sync.
 #[test]
 fn a_failed_sync_is_never_retried_as_a_success() {
     let dir = crate::words::dir();
@@ -167,7 +167,7 @@ fn a_failed_sync_is_never_retried_as_a_success() {
         text.lines().find_map(|line| line.strip_prefix("last ack ")?.parse::<u32>().ok()).unwrap();
     let registry = open(&dir.path().join("data"));
     let records = block_on(snapshot(&registry)).records.len() as u32;
-    // The one that was answered Unknown may be there.
+    // The one with the answer Unknown may be there.
     assert!(
         (acknowledged..=acknowledged + 1).contains(&records),
         "{acknowledged} acknowledged, {records} found"
@@ -202,7 +202,7 @@ fn child_meets_a_failed_sync() {
     });
 }
 
-/// SQLite itself would hide this one, and take the log's pages for written at the next attempt.
+/// SQLite itself would hide this one, and assume at the next attempt that the log's pages were written.
 #[test]
 fn a_failed_checkpoint_is_the_end_as_well() {
     let dir = crate::words::dir();

@@ -1,4 +1,4 @@
-//! How many small transactions a second the embedded store syncs, and what overload is answered.
+//! How many small transactions a second the embedded store syncs, and the answers under overload.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Short words for what the tests write again and again.
+//! Short helpers for frequent writes of the tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
 use rosterd_registry::Registry;
 
-/// A directory in which a store may be: its owner's alone.
+/// A directory that is suitable for a store: private to its owner.
 pub fn dir() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::Permissions::from_mode(0o700);
@@ -73,7 +73,7 @@ pub fn create(name: &JobName, incarnation: &str) -> Write {
     }
 }
 
-/// Put together under a name of its own.
+/// Prepares a job under a separate name.
 pub fn prepare(job: &JobName, name: &str) -> Write {
     Write::PrepareJob {
         job: job.clone(),
@@ -162,7 +162,7 @@ pub fn txn(guards: impl IntoIterator<Item = Guard>, writes: impl IntoIterator<It
     txn
 }
 
-/// Commits writes that must be accepted.
+/// Commits writes that must succeed.
 pub async fn put(registry: &dyn Registry, writes: impl IntoIterator<Item = Write>) -> Revision {
     committed(registry.commit(txn([], writes)).await)
 }
@@ -174,7 +174,7 @@ pub fn committed(commit: Commit) -> Revision {
     }
 }
 
-/// Commits what must be refused, and gives the text.
+/// Commits a transaction that must be refused, and returns the text.
 pub async fn refused(registry: &dyn Registry, txn: Txn) -> String {
     match registry.commit(txn.clone()).await {
         Commit::Conflict(text) => text,

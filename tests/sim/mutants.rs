@@ -1,14 +1,14 @@
-//! Bugs put in on purpose: each must make the simulation fail, by an invariant that is its own, within a stated
-//! number of seeds.
+//! Bugs put in on purpose: each must make the simulation fail, through its own invariant, within a given number of
+//! seeds.
 
 use std::collections::BTreeSet;
 
 use rosterd_domain::mutants;
 
-use crate::play::play;
-use crate::script::Script;
+use crate::seeds::play::play;
+use crate::seeds::script::Script;
 
-/// Plays seeds with the bug until one breaks a promise; says which seed, and which promises.
+/// Plays seeds with the bug until one breaks an invariant; returns the seed and the invariants.
 fn found(bug: &'static str, within: u64) -> (u64, BTreeSet<&'static str>) {
     mutants::switch(Some(bug));
     for seed in 1..=within {
@@ -31,9 +31,9 @@ fn a_start_that_does_not_check_the_record_is_found() {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "what was found is the result")]
-fn a_take_over_that_does_not_write_the_attachment_is_found() {
-    let (seed, rules) = found(mutants::TAKEOVER_SKIPS_ATTACHMENT, 20);
-    println!("{} found by seed {seed}: {rules:?}", mutants::TAKEOVER_SKIPS_ATTACHMENT);
+fn a_start_that_does_not_check_who_speaks_for_the_worker_is_found() {
+    let (seed, rules) = found(mutants::START_IGNORES_ATTACHMENT, 20);
+    println!("{} found by seed {seed}: {rules:?}", mutants::START_IGNORES_ATTACHMENT);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Certificates for tests: authorities, and what they sign.
+//! Certificates for tests: authorities, and certificates signed by them.
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
@@ -16,7 +16,7 @@ pub struct Pair {
     pub key: String,
 }
 
-/// Who signs.
+/// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -37,7 +37,7 @@ impl Authority {
         self.issue("coordinator", names, ExtendedKeyUsagePurpose::ServerAuth, false)
     }
 
-    /// The same, long over.
+    /// The same, expired.
     pub fn expired(&self, names: &[&str]) -> Pair {
         self.issue("coordinator", names, ExtendedKeyUsagePurpose::ServerAuth, true)
     }

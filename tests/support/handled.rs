@@ -1,4 +1,4 @@
-//! What the handlers of all worker processes write down, in the words that the judge reads.
+//! The log of the handlers of all worker processes, in the format that the judge reads.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,13 @@ use rosterd_client::Run;
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::{Line, What};
 
-/// The lines of a world that began when the calendar said `base`.
+/// The lines of a world that began when the calendar showed `base`.
 #[derive(Clone)]
 pub struct Handled {
     base: Time,
     lines: Arc<Mutex<Vec<Line>>>,
     /// The shortest lease that a job of this world may agree upon. It may be agreed upon while a run goes on, which no
-    /// line would tell.
+    /// line would show.
     shortest: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Handled {
         Self { base, lines: Arc::default(), shortest }
     }
 
-    /// Something that happened to a process, or to a run of it, so long after the world began.
+    /// Logs an event of a process, or of a run of it, with its time since the world began.
     pub fn write(&self, since: Duration, process: &str, what: What, run: Option<&Run>) {
         let fire = run.map(|run| run.fire_time().duration_since(UNIX_EPOCH).unwrap_or_default());
         let line = Line {

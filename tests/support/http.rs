@@ -1,4 +1,4 @@
-//! HTTP/1 spoken by hand: one request a connection.
+//! Raw HTTP/1: one request per connection.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, heads: &s
     ask_as(address, method, path, &format!("Host: localhost\r\n{heads}"), body).await
 }
 
-/// The same, with the host among the heads.
+/// The same, with the host among the headers.
 pub(crate) async fn ask_as(
     address: SocketAddr,
     method: &str,

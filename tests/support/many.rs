@@ -9,8 +9,8 @@ pub fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// Plays `count` seeds on so many threads, one on each at a time, and gathers what became of them. `take` takes one in,
-/// and says how many have broken a promise so far.
+/// Plays `count` seeds on this many threads, one on each at a time, and collects the results. `take` adds one, and
+/// returns how many have broken an invariant so far.
 pub fn play_all<O, F: Default + Send>(
     (first, count): (u64, u64),
     threads: usize,
@@ -40,7 +40,7 @@ pub fn play_all<O, F: Default + Send>(
     found.into_inner().unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// A line each ten seconds: how many, how fast, what was found.
+/// A line every ten seconds: count, rate, findings.
 #[allow(clippy::print_stdout, reason = "who waits wants to know")]
 fn progress(said: &AtomicU64, played: u64, count: u64, violations: usize, began: Instant) {
     let (passed, rate) = (began.elapsed(), played as f64 / began.elapsed().as_secs_f64());

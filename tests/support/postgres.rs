@@ -1,6 +1,6 @@
-//! A real PostgreSQL server for tests, of Debian's package, on loopback. It hangs on a pipe of this process, as ZooKeeper's
-//! do: when this ends, however it does, a shell kills it and removes its data. PostgreSQL does not run as root: then it is the
-//! user of Debian's package.
+//! A real PostgreSQL server for tests, from Debian's package, on loopback. It is tied to a pipe of this process, as
+//! ZooKeeper's are: when this process ends, however it does, a shell kills the server and removes its data. PostgreSQL
+//! does not run as root: then it runs as the user of Debian's package.
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long a server may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts the server, says its number, waits for the pipe to close or for the word to keep the data.
+/// Starts the server, prints its pid, waits for the pipe to close or for the command to keep the data.
 const KEEPER: &str = r#"
 dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
@@ -45,7 +45,7 @@ fn programs() -> PathBuf {
     path.join("bin")
 }
 
-/// The user that a server runs as, where this process is root's.
+/// The user that a server runs as, if this process runs as root.
 fn owner() -> Option<(u32, u32)> {
     let id = |flag: &str, user: &[&str]| {
         let said = Command::new("id").arg(flag).args(user).output().unwrap().stdout;
@@ -64,7 +64,7 @@ fn command(program: &Path) -> Command {
 }
 
 impl Postgres {
-    /// One whose user `rosterd` needs no password, with more of its settings (`name=value`).
+    /// A server whose user `rosterd` needs no password, with more of its settings (`name=value`).
     pub(crate) fn start(settings: &[&str]) -> Self {
         Self::start_with(settings, |_| {}, None)
     }
@@ -132,7 +132,7 @@ impl Postgres {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
-            // One that has ended stays there as a zombie until its keeper waits for it.
+            // A server that has ended is a zombie until its keeper waits for it.
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let dead = stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']));
             if dead || begun.elapsed() > PATIENCE {
@@ -153,7 +153,7 @@ impl Postgres {
     /// Starts it again on its data.
     pub(crate) fn restart(&mut self) {
         assert!(self.keeper.is_none(), "it runs");
-        // What was killed leaves its number, which another may have by now, and helpers that see its end a moment later.
+        // A killed server leaves its pid file, whose pid may be reused, and helpers that notice its end a moment later.
         let begun = Instant::now();
         loop {
             self.spawn();

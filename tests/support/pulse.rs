@@ -1,5 +1,5 @@
-//! Time that stands still while the machine does. What must follow without delay is measured by it: then a busy
-//! processor or a slow disk fails no test, and whoever waits for somebody else does.
+//! A clock that pauses while the machine stalls. Tests of prompt reactions measure with it: so a busy processor or a
+//! slow disk does not fail a test, but waiting for another process does.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// How often it beats. Each beat is synced to the disk, as is what the tested programs promise.
+/// How often it beats. Each beat is synced to the disk, like the writes of the tested programs.
 const BEAT: Duration = Duration::from_millis(10);
-/// What lies between two beats counts for no more than this.
+/// The time between two beats counts for no more than this.
 const MOST: Duration = Duration::from_millis(20);
 
 /// Beats until it is dropped.
@@ -22,7 +22,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Begins to beat, on the disk of this directory.
+    /// Starts beating, on the disk of this directory.
     pub(crate) fn beside(dir: &Path) -> Self {
         let file = File::create(dir.join("pulse")).unwrap();
         let beats = Arc::new(Mutex::new(vec![SystemTime::now()]));
@@ -39,7 +39,7 @@ impl Pulse {
         Self { beats, over, thread: Some(thread) }
     }
 
-    /// How long the machine ran between two times, of which the first is not before this began.
+    /// How long the machine ran between two times; the first must not be before the start of the pulse.
     #[track_caller]
     pub(crate) fn between(&self, from: SystemTime, to: SystemTime) -> Duration {
         assert!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "the pulse has stopped");
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn what_stands_still_takes_no_time() {
         let at = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        // It beats as it should, stands still for a second, and does not beat after the last one.
+        // It beats regularly, pauses for a second, and does not beat after the last one.
         let beats: Vec<SystemTime> = (0..=10).chain(110..=120).map(|beat| at(beat * 10)).collect();
         let between = |from, to| counted(&beats, at(from), at(to)).as_millis();
         assert_eq!((between(0, 100), between(35, 62), between(62, 35)), (100, 27, 0));

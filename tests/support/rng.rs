@@ -1,4 +1,4 @@
-//! The one source of chance: SplitMix64. A seed gives the same numbers for ever, on every machine.
+//! The one source of randomness: SplitMix64. A seed always gives the same numbers, on every machine.
 
 use std::time::Duration;
 
@@ -34,12 +34,12 @@ impl Rng {
         self.next() % n.max(1)
     }
 
-    /// 0 to `len - 1`; 0 where there is nothing.
+    /// 0 to `len - 1`; 0 if it is empty.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
-    /// True so many times in a thousand.
+    /// True this many times in a thousand.
     pub fn permille(&mut self, n: u64) -> bool {
         self.below(1000) < n
     }
@@ -49,7 +49,7 @@ impl Rng {
         Duration::from_millis(from + self.below(to - from + 1))
     }
 
-    /// One of these, of which there is at least one.
+    /// One of these; there must be at least one.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.index(of.len())]
     }

@@ -1,7 +1,8 @@
 //! Real ZooKeeper servers for tests: child JVMs on loopback, one alone or three as an ensemble.
 //!
-//! Each hangs on a pipe of this process: when this ends, however it does, the pipe closes, and a shell kills the
-//! JVM and removes its data. So nothing outlives the tests, and servers that live as long as they need no care.
+//! Each is tied to a pipe of this process: when this process ends, however it does, the pipe closes, and a shell kills
+//! the JVM and removes its data. So nothing outlives the tests, and servers that live as long as the process need no
+//! cleanup.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +15,7 @@ pub const TICK: Duration = Duration::from_millis(200);
 /// How long servers may take until they serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts the JVM, says its number, waits for the pipe to close or for the word to keep the data.
+/// Starts the JVM, prints its pid, waits for the pipe to close or for the command to keep the data.
 const KEEPER: &str = r#"
 dir=$1; shift
 java "$@" >>"$dir/log" 2>&1 &
@@ -56,7 +57,7 @@ fn jars() -> PathBuf {
 }
 
 fn free_ports(count: usize) -> Vec<u16> {
-    // Held together, so that no two are the same.
+    // Bound at the same time, so that no two are the same.
     let all: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
     all.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
@@ -137,7 +138,7 @@ impl Ensemble {
         panic!("no server leads");
     }
 
-    /// Waits until no server knows the session any more.
+    /// Waits until no server knows the session.
     pub fn wait_until_gone(&self, session: &str) {
         let id = session.trim_start_matches("zookeeper-");
         let begun = Instant::now();
@@ -177,7 +178,7 @@ impl Server {
         self.dir.join("data")
     }
 
-    /// Asks in four letters.
+    /// Sends a four-letter command.
     pub fn ask(&self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
@@ -194,7 +195,7 @@ impl Server {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
-            // One that has ended stays there as a zombie until its keeper waits for it.
+            // A server that has ended is a zombie until its keeper waits for it.
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let dead = stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']));
             if dead || begun.elapsed() > PATIENCE {
@@ -236,13 +237,13 @@ impl Drop for Server {
             let _ = child.wait();
         } else {
             let _ = std::fs::remove_dir_all(&self.dir);
-            // The last one takes the folder of all with it.
+            // The last one removes the common folder.
             let _ = self.dir.parent().map(std::fs::remove_dir);
         }
     }
 }
 
-/// Whom the servers know by SASL.
+/// The SASL users of the servers.
 const JAAS: &str = r#"Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required user_ann="secret";
 };

@@ -21,21 +21,22 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if measures_clients(arguments) {
         clients::table()?;
     }
-    // What it starts is the shipped program: built first, and apart, so that nothing is in it that the harness needs.
+    // It starts the shipped program: built first, and separately, so that it contains nothing that only the harness
+    // needs.
     if !succeeds(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))? {
         return Ok(false);
     }
     succeeds(cargo().args(["run", "--release", "--package", HARNESS, "--"]).args(arguments))
 }
 
-/// Whether the clients' own figures are asked for by name; elsewhere nobody waits until workers in five languages are built.
+/// Whether the clients' own figures are requested by name; otherwise the workers in five languages are not built.
 fn measures_clients(arguments: &[String]) -> bool {
     let mut words = arguments.iter().skip_while(|argument| *argument != "--only").skip(1);
     let asked = words.next().is_some_and(|names| names.split(',').any(|name| name == "clients"));
     asked && !arguments.iter().any(|argument| argument == "--client")
 }
 
-/// A released scheduler and our program for it, below `target`. Maven looks nothing up that is there.
+/// A released scheduler and our program for it, below `target`. Maven does not look up what is there.
 fn java(folder: &str, name: &str) -> Result<()> {
     if !is_installed("mvn") || !is_installed("javac") {
         bail!("{name} needs Maven and a Java compiler: sudo apt-get install default-jdk-headless maven");

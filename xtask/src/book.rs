@@ -1,31 +1,28 @@
-//! The guide as a book: built by mdBook, which is compiled from its crate where it is not there yet. What leads out of the guide
-//! leads to the repository, and each link of what was built must lead somewhere.
+//! The guide as a book: built by mdBook, one of the programs of `tools.txt`. Links out of the guide lead to the repository, and
+//! every link of the built book must lead somewhere.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::command::{cargo, must, output, root, target};
+use crate::command::{must, root, target};
+use crate::tools;
 
-/// Compiled without what serves and watches.
-const VERSION: &str = "0.5.4";
-/// How the pages call what stands beside the guide in the repository.
+/// How the pages link to files of the repository outside of the guide.
 const OUTSIDE: &str = "](../../../";
 const DECISIONS: &str = "](../../decisions/";
-/// Asked for by mdBook itself.
+/// The name by which mdBook calls us.
 pub(crate) const PREPROCESSOR: &str = "book-links";
 
-/// Builds it into `target/book`; whether all of its links lead somewhere. Those that do not are named.
+/// Builds it into `target/book`; whether all of its links lead somewhere. Prints those that do not.
 pub(crate) fn is_whole() -> Result<bool> {
-    let program = mdbook()?;
+    tools::setup()?;
     let us = std::env::current_exe()?;
-    let mut build = Command::new(program);
+    let mut build = tools::command("mdbook");
     build
         .args(["build", "docs"])
-        .current_dir(root())
         .env("MDBOOK_PREPROCESSOR__OUTSIDE__COMMAND", format!("{} {PREPROCESSOR}", us.display()))
         .env("MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL", repository()?);
     must(&mut build)?;
@@ -34,38 +31,13 @@ pub(crate) fn is_whole() -> Result<bool> {
     Ok(broken.is_empty())
 }
 
-fn mdbook() -> Result<PathBuf> {
-    let folder = target().join("mdbook");
-    let program = folder.join("bin/mdbook");
-    let installed = output(Command::new(&program).arg("--version").env("RUST_LOG", "off"));
-    if !program.exists() || !installed.is_ok_and(|said| said.contains(VERSION)) {
-        let mut install = cargo();
-        install
-            .args([
-                "install",
-                "mdbook",
-                "--version",
-                VERSION,
-                "--locked",
-                "--no-default-features",
-                "--debug",
-                "--quiet",
-            ])
-            .arg("--root")
-            .arg(&folder)
-            .env("CARGO_TARGET_DIR", folder.join("build"));
-        must(&mut install).context("mdBook cannot be compiled from its crate")?;
-    }
-    Ok(program)
-}
-
 fn repository() -> Result<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("repository = "));
     Ok(line.context("Cargo.toml has no repository")?.trim_matches('"').to_owned())
 }
 
-/// mdBook's preprocessor: `supports RENDERER`, or a book on stdin that is to be written to stdout.
+/// mdBook's preprocessor: `supports RENDERER`, or a book on stdin, which it writes to stdout.
 pub(crate) fn preprocess(arguments: &[String]) -> Result<bool> {
     if arguments.first().is_some_and(|word| word == "supports") {
         return Ok(true);
@@ -97,7 +69,7 @@ fn broken(book: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(book)? {
         let page = entry?.path();
-        // Made for whoever asks for what is not there: its links are those of the first page.
+        // The page for missing addresses: its links are those of the first page.
         if page.extension().is_none_or(|is| is != "html") || page.ends_with("404.html") {
             continue;
         }
@@ -111,7 +83,7 @@ fn broken(book: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What a page leads to in the book itself, without anchors.
+/// The links of a page within the book, without anchors.
 fn links(html: &str) -> impl Iterator<Item = &str> {
     let attributes = html.split(" href=\"").skip(1).chain(html.split(" src=\"").skip(1));
     let targets = attributes.filter_map(|rest| rest.split_once('"')).map(|(target, _)| target);

@@ -1,5 +1,5 @@
-//! What a change can reach: which files it touches, which crates those belong to, who depends on them, and which suites try
-//! any of that. Where a file's place says nothing, everything is reached.
+//! The effects of a change: the files that it touches, their crates, the dependents of these, and the suites that test
+//! any of them. If a file's path is unknown, everything is affected.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::command::{output, root};
 use crate::metadata::described;
-use crate::suites::{Kind, Pick, SUITES, Suite};
+use crate::suites::{Pick, SUITES, Suite, SuiteKind};
 
 /// A crate of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Below the top of the repository, without a slash at its end; empty for the top.
+    /// Relative to the top of the repository, without a trailing slash; empty for the top.
     pub(crate) folder: String,
-    /// Crates of the workspace that it names, for its tests too.
+    /// Crates of the workspace that it depends on, for its tests too.
     pub(crate) needs: BTreeSet<String>,
-    /// It has bugs on purpose.
+    /// It has deliberate bugs.
     pub(crate) mutants: bool,
 }
 
-/// The suites that a change since `since` can reach; without a revision: since `origin/main` where it is known, else what
-/// is not committed.
+/// The suites that a change since `since` can affect; without a revision: since `origin/main` if it is known, otherwise
+/// the uncommitted changes.
 pub(crate) fn suites(since: &str) -> Result<BTreeSet<&'static str>> {
     let files = files(since)?;
     println!("    {} files have changed", files.len());
@@ -53,7 +53,7 @@ pub(crate) fn files(since: &str) -> Result<Vec<String>> {
     Ok(changed.lines().chain(new.lines()).map(ToOwned::to_owned).collect())
 }
 
-/// The crates of the workspace, and who needs whom.
+/// The crates of the workspace, and their dependencies.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let top = root();
     let of = |package: &Value| -> Option<Package> {
@@ -67,7 +67,7 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
     Ok(described()?.iter().filter_map(of).collect())
 }
 
-/// The crate whose sources a file is one of.
+/// The crate that a source file belongs to.
 pub(crate) fn owner<'a>(file: &str, packages: &'a [Package]) -> Option<&'a Package> {
     let below = |package: &&Package| {
         !package.folder.is_empty()
@@ -92,41 +92,43 @@ fn dependents<'a>(changed: BTreeSet<&'a str>, packages: &'a [Package]) -> BTreeS
     }
 }
 
-/// What one file reaches by itself: suites, and crates.
+/// The suites and crates that one file affects directly.
 type Reach<'a> = (Vec<&'static str>, Vec<&'a str>);
 
-/// What a file reaches; `None`: everything.
+/// What a file affects; `None`: everything.
 fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -> bool) -> Option<Reach<'a>> {
     let mut parts = file.split('/');
     let named = |names: &[&'static str]| (names.to_vec(), Vec::new());
     Some(match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
         // Loaded by promtool, and each expression evaluated.
         ("deploy", "prometheus" | "grafana") => named(&["it"]),
-        // The unit and the scripts go into the package, which has a test of them.
+        // The unit and the scripts go into the package, which has a test for them.
         ("deploy", _) => named(&["unit"]),
-        // Figures are nobody's test.
+        // No suite tests the figures.
         ("tests", "bench") | (".ci" | ".github", _) => named(&[]),
         ("tests", "data") => (Vec::new(), vec!["rosterd-domain"]),
         ("tests", folder) if SUITES.iter().any(|suite| suite.name == folder) => {
             let of_folder =
                 |pick: &Pick| matches!(pick, Pick::Test("rosterd" | "rosterd-sim", name) if *name == folder);
             let runs = |suite: &Suite| match suite.kind {
-                Kind::Programs(picks) => picks.iter().any(of_folder),
-                Kind::Check
-                | Kind::Doctests
-                | Kind::Python
-                | Kind::Node
-                | Kind::Conformance
-                | Kind::Go
-                | Kind::Java => false,
-                Kind::Console => folder == "console",
+                SuiteKind::Programs(picks) => picks.iter().any(of_folder),
+                SuiteKind::Check
+                | SuiteKind::Doctests
+                | SuiteKind::Python
+                | SuiteKind::Node
+                | SuiteKind::Conformance
+                | SuiteKind::Go
+                | SuiteKind::Java => false,
+                SuiteKind::Console => folder == "console",
             };
             let tries = |suite: &&Suite| runs(suite) || shares(suite.name, folder);
             (SUITES.iter().filter(tries).map(|suite| suite.name).collect(), Vec::new())
         }
         ("tests", "architecture.rs") | ("docs", _) => named(&["domain", "unit"]),
-        // What was built is compiled into the program.
+        // The built files are compiled into the program.
         ("console", "dist" | "embed.rs") => (vec!["console"], vec!["rosterd-api"]),
+        // Compared with what the program serves.
+        ("console", _) if file == "console/src/lib/api/types.ts" => named(&["console", "it", "unit"]),
         ("console", _) => named(&["console", "unit"]),
         // Tests of coordinators run its worker.
         ("clients", "python") => named(&["python", "it", "conformance"]),
@@ -140,7 +142,7 @@ fn reach<'a>(file: &str, packages: &'a [Package], shares: &impl Fn(&str, &str) -
         ("clients", "go") => named(&["go", "conformance"]),
         ("clients", "java") => named(&["java", "conformance"]),
         ("proto", _) | ("build.rs", _) => {
-            // Some have their generated code committed, the others make it anew.
+            // Some have their generated code committed, the others generate it.
             (vec!["python", "typescript", "go", "java"], vec!["rosterd-wire", "rosterd-client"])
         }
         (name, "") if name.ends_with(".md") => named(&["unit"]),
@@ -164,17 +166,17 @@ fn reached(
     }
     let crates = dependents(crates, packages);
     let tries = |suite: &&Suite| match suite.kind {
-        Kind::Programs(picks) => picks.iter().any(|pick| match pick {
+        SuiteKind::Programs(picks) => picks.iter().any(|pick| match pick {
             Pick::Units(name) | Pick::Test(name, _) => crates.contains(name),
         }),
-        Kind::Doctests => !crates.is_empty(),
-        Kind::Check => !files.is_empty(),
-        // Every client, and the program that judges them.
-        Kind::Conformance => {
+        SuiteKind::Doctests => !crates.is_empty(),
+        SuiteKind::Check => !files.is_empty(),
+        // Every client, and the program that checks them.
+        SuiteKind::Conformance => {
             ["rosterd-conformance", "rosterd-client"].iter().any(|name| crates.contains(name))
         }
-        Kind::Console => crates.contains("rosterd-api"),
-        Kind::Python | Kind::Node | Kind::Go | Kind::Java => false,
+        SuiteKind::Console => crates.contains("rosterd-api"),
+        SuiteKind::Python | SuiteKind::Node | SuiteKind::Go | SuiteKind::Java => false,
     };
     suites.extend(SUITES.iter().filter(tries).map(|suite| suite.name));
     suites
@@ -198,6 +200,7 @@ mod tests {
         assert_eq!(of(&["clients/go/worker.go"]), ["check", "conformance", "go"]);
         assert_eq!(of(&["clients/java/pom.xml"]), ["check", "conformance", "java"]);
         assert_eq!(of(&["console/src/App.svelte"]), ["check", "console", "unit"]);
+        assert_eq!(of(&["console/src/lib/api/types.ts"]), ["check", "console", "it", "unit"]);
         assert_eq!(of(&["deploy/rosterd.service"]), ["check", "unit"]);
         assert_eq!(of(&["deploy/grafana/rosterd.json"]), ["check", "it"]);
         assert_eq!(of(&["tests/bench/src/main.rs", "README.md"]), ["check", "unit"]);
@@ -223,7 +226,7 @@ mod tests {
         let owner = |file| owner(file, &packages).map(|package| package.name.clone());
         assert_eq!(owner("src/registry/zookeeper/mod.rs").as_deref(), Some("rosterd-registry"));
         assert_eq!(owner("src/cli/mod.rs").as_deref(), Some("rosterd"));
-        assert_eq!(owner("tests/sim/play.rs").as_deref(), Some("rosterd-sim"));
+        assert_eq!(owner("tests/sim/seeds/play.rs").as_deref(), Some("rosterd-sim"));
         assert_eq!(owner("Cargo.toml"), None);
     }
 }

@@ -2,26 +2,35 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::command::{cargo, must, output, root, shown, succeeds, target};
+use crate::command::{cargo, must, output, root, seconds, shown, succeeds, target};
 use crate::metadata::{FEATURES, PROFILE};
 use crate::summary::Tally;
-use crate::{book, go, java, manifests, node, python, tools, web};
+use crate::{book, go, java, manifests, node, prose, python, tools, web};
 
-/// What the Rust client is also built with by its users: the workspace turns on what its members need, and hides what is
-/// missing without that. The library alone, which costs no more than `cargo check`; its tests are in the workspace.
+/// Further feature sets of the Rust client: the workspace enables the features that its members need, which hides what
+/// is missing without them. The library alone, which costs no more than `cargo check`; its tests are in the workspace.
 const OF_THE_CLIENT: [&[&str]; 2] =
     [&["--no-default-features"], &["--no-default-features", "--features", "tls-ring"]];
 
-/// What was checked so far.
+/// A check that takes longer prints its duration, to show where a build spends its time.
+const LONG: Duration = Duration::from_secs(5);
+
+/// The checks so far.
 #[derive(Default)]
 struct Checks(Tally);
 
 impl Checks {
     fn command(&mut self, command: &mut Command) -> Result<()> {
+        let begin = Instant::now();
         let good = succeeds(command)?;
+        let took = begin.elapsed();
+        if took > LONG {
+            println!("    {}: {}", seconds(took), shown(command));
+        }
         self.one(&shown(command), good);
         Ok(())
     }
@@ -87,12 +96,13 @@ pub(crate) fn run() -> Result<Tally> {
         defects.iter().for_each(|defect| println!("    DEFECT: {defect}"));
         checks.one(name, defects.is_empty());
     }
+    checks.one("prose keeps the style page", prose::is_plain()?);
     checks.one("the guide is a book whose links lead somewhere", book::is_whole()?);
     checks.one("console/dist is what its sources make", web::is_fresh()?);
     Ok(checks.0)
 }
 
-/// Known defects of dependencies, by the copy of the database that is here: a check does not depend on the network.
+/// Known defects of dependencies, by the local copy of the database: a check does not depend on the network.
 const ADVISORIES: [&str; 4] = ["--offline", "check", "--hide-inclusion-graph", "advisories"];
 
 fn cargo_home() -> PathBuf {
@@ -110,7 +120,7 @@ fn has_database(databases: &Path) -> bool {
     entries.any(|entry| entry.is_ok_and(|entry| entry.path().join(".git").exists()))
 }
 
-/// What is said where there is none: that nobody looked is not to be taken for a good answer.
+/// The line that is printed without a database: an unchecked list must not look like a clean one.
 fn unchecked(databases: &Path) -> String {
     format!(
         "    NOT CHECKED: known advisories against dependencies: there is no database in {}: `cargo deny fetch db` gets it",
@@ -118,7 +128,7 @@ fn unchecked(databases: &Path) -> String {
     )
 }
 
-/// The protocol of the last release, in a folder of its own; `None`: nothing was released yet.
+/// The protocol of the last release, in a folder of its own; `None`: there is no release yet.
 fn released(repository: &Path, folder: &Path) -> Result<Option<PathBuf>> {
     let git = || {
         let mut git = Command::new("git");
@@ -139,7 +149,7 @@ fn released(repository: &Path, folder: &Path) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// They were never looked up, and nothing said so.
+    /// Regression: advisories were never looked up, and no message reported it.
     #[test]
     fn advisories_are_looked_up_where_a_database_is_and_named_as_not_checked_elsewhere() {
         let home = target().join(format!("tmp/advisories-{}", std::process::id()));

@@ -1,13 +1,13 @@
-//! The conformance worker of each client: how it is built, and how it is started. The kit judges them, and a test has them share a
-//! job.
+//! The conformance worker of each client: how it is built, and how it is started. The kit checks them, and a test lets
+//! them share a job.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::Result;
 
-use crate::command::{cargo, must, root, target};
+use crate::command::{cargo, locked, must, root, target};
 use crate::metadata::{FEATURES, PROFILE};
 use crate::{go, java, node, python};
 
@@ -17,7 +17,7 @@ pub(crate) type Workers = BTreeMap<&'static str, Vec<String>>;
 /// Builds them all, once in the life of this program.
 pub(crate) fn workers() -> Result<Workers> {
     static BUILT: Mutex<Option<Workers>> = Mutex::new(None);
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut built = locked(&BUILT);
     if let Some(workers) = &*built {
         return Ok(workers.clone());
     }

@@ -1,17 +1,18 @@
-//! Runs other programs: what they write is passed on line by line as it comes, and looked at on its way.
+//! Runs other programs: passes on their output line by line, and inspects it.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// After so long without a line we say that it still runs.
+/// After this time without output we print that it is still running.
 const PULSE: Duration = Duration::from_secs(30);
-/// A program that is silent for so long hangs, and is killed.
+/// A program that is silent for this long hangs, and is killed.
 const HANGS: Duration = Duration::from_secs(20 * 60);
 
 /// The top of the repository.
@@ -29,7 +30,7 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
-    // Set for us by `cargo run`; a cargo below must not take them for its own.
+    // `cargo run` sets them for us; a nested cargo must not use them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
         command.env_remove(name);
     }
@@ -51,14 +52,14 @@ pub(crate) fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command in the foreground; whether it went well.
+/// Runs a command in the foreground; whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     println!("    $ {}", shown(command));
     let status = command.status().with_context(|| format!("{} cannot be run", shown(command)))?;
     Ok(status.success())
 }
 
-/// Runs a command that must go well.
+/// Runs a command that must succeed.
 pub(crate) fn must(command: &mut Command) -> Result<()> {
     if !succeeds(command)? {
         bail!("failed: {}", shown(command));
@@ -66,7 +67,7 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The output of a command that must go well.
+/// The output of a command that must succeed.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let done = command.stderr(Stdio::inherit()).output();
     let done = done.with_context(|| format!("{} cannot be run", shown(command)))?;
@@ -81,7 +82,7 @@ enum Line {
     Err(String),
 }
 
-/// Runs a command, passes its lines on, each after `mark`, and shows each line of its stdout to `look`.
+/// Runs a command, passes its lines on, each after `mark`, and passes each line of its stdout to `look`.
 pub(crate) fn watched(command: &mut Command, mark: &str, look: &mut dyn FnMut(&str)) -> Result<ExitStatus> {
     let name = shown(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -99,7 +100,7 @@ pub(crate) fn watched(command: &mut Command, mark: &str, look: &mut dyn FnMut(&s
             Ok(Line::Out(line)) => {
                 heard = Instant::now();
                 look(&line);
-                // One write a line: two suites may write side by side.
+                // One write per line: two suites may write concurrently.
                 let _ = std::io::stdout().write_all(format!("{mark}{line}").as_bytes());
             }
             Ok(Line::Err(line)) => {
@@ -109,7 +110,7 @@ pub(crate) fn watched(command: &mut Command, mark: &str, look: &mut dyn FnMut(&s
             Err(RecvTimeoutError::Timeout) if heard.elapsed() > HANGS => {
                 child.kill()?;
                 println!("{mark}    silent for {} s: killed: {name}", HANGS.as_secs());
-                // Not joined: what it started may hold the pipes open.
+                // Not joined: its child processes may hold the pipes open.
                 return Ok(child.wait()?);
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -124,7 +125,8 @@ pub(crate) fn watched(command: &mut Command, mark: &str, look: &mut dyn FnMut(&s
     Ok(child.wait()?)
 }
 
-/// Runs a command whose result is a line that begins so, and says it once more at the end; whether all went well.
+/// Runs a command whose result is a line with one of these beginnings, and prints that again at the end; whether all
+/// succeeded.
 pub(crate) fn told(command: &mut Command, beginning: &str) -> Result<bool> {
     let mut result = None;
     let done = watched(command, "", &mut |line| {
@@ -149,7 +151,18 @@ fn reader(pipe: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String
     })
 }
 
-/// What this thread starts from now on runs only where nothing else wants a core (Linux; elsewhere nothing changes).
+/// A duration, for people.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// Locks it, even if another thread panicked while it held the lock.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Programs that this thread starts from now on run only while nothing else needs a core (on Linux; elsewhere nothing
+/// changes).
 pub(crate) fn yield_to_all() {
     let Ok(thread) = std::fs::read_link("/proc/thread-self") else { return };
     let Some(id) = thread.file_name() else { return };

@@ -1,5 +1,5 @@
-//! The clients before the conformance kit: the worker of each, judged by the program that is shipped. What the kit says of all
-//! of them is the table in clients/README.md.
+//! The clients against the conformance kit: the shipped program checks the worker of each. The kit's results for all of
+//! them are the table in clients/README.md.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use crate::command::{root, target};
 use crate::python;
 use crate::summary::{Tally, conformance, tallied};
 
-/// The worker without a client in examples/, and the rules that its page says it keeps.
+/// The worker without a client in examples/, and the rules that its page lists.
 const OWN: &str = "examples/own-client/conformance.py";
 
-/// Judges all of them. Arguments go to the kit: `-- --only RUN-1`.
+/// Checks all of them. Arguments go to the kit: `-- --only RUN-1`.
 pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
     let Some(shipped) = shipped else {
         bail!("the kit is part of the program that is shipped, which was not built")
@@ -39,7 +39,7 @@ fn judge(shipped: &Path, words: &[String], worker: &[String], mark: &str) -> Res
     tallied(&mut command, mark, false, conformance)
 }
 
-/// The rules that the guide says the worker without a client keeps: a line of its own there.
+/// The rules of the worker without a client: a separate line in the guide.
 fn kept_by_own(top: &Path) -> Result<String> {
     let page: PathBuf = top.join("docs/guide/src/own-client.md");
     let text = std::fs::read_to_string(&page).with_context(|| path(&page))?;

@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, root, target};
 
-/// The package with which it is compiled; suites that name it get the console.
+/// The package that compiles it; suites that name it get the console.
 pub(crate) const JDK: &str = "default-jdk-headless";
 const PROJECT: &str = "tests/cluster/console";
-/// Says of which sources all of it is there.
+/// Marks a complete build, with its sources.
 const DONE: &str = "sources";
 
-/// Makes it unless it is there as its sources say. Maven looks nothing up that it has fetched.
+/// Builds it unless it is there for the current sources. Maven does not look up what it has fetched.
 pub(crate) fn setup() -> Result<()> {
     let folder = target().join("console");
     let read = |file: &str| std::fs::read_to_string(root().join(PROJECT).join(file));

@@ -6,10 +6,10 @@ use crate::book;
 use crate::command::{cargo, must};
 use crate::metadata::{FEATURES, PROFILE};
 
-/// Ignored tests that write a page; beside each stands the test that compares it.
+/// Ignored tests that write a page; next to each is the test that compares it.
 const WRITER: &str = "write_the_guides_page";
 
-/// Writes the pages; whether that went well.
+/// Writes the pages; whether that succeeded.
 pub(crate) fn main() -> Result<bool> {
     must(cargo().args(["test", "--workspace", "--lib"]).args(PROFILE).args(FEATURES).args([
         WRITER,

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: fuzzing by itself, for as long as one likes. The last line is the result.
+//! `cargo xtask fuzz`: fuzzing by itself, for as long as requested. The last line is the result.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::metadata::build;
 
 const WRITE: &str = "write `fuzz --seconds N [--target TARGET]`";
 
-/// What was asked.
+/// The request.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     seconds: u64,
@@ -37,7 +37,7 @@ impl Request {
     }
 }
 
-/// Plays; whether all of it went well.
+/// Fuzzes; whether all of it succeeded.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
     let wanted = ["--test".to_owned(), "fuzz".into()];

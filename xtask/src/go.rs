@@ -1,4 +1,4 @@
-//! The Go client: its modules, their tests and linters. What they need comes through Go's module proxy.
+//! The Go client: its modules, their tests and linters. Their dependencies come through Go's module proxy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,11 @@ use anyhow::{Context as _, Result};
 use crate::command::{must, output, root, target};
 use crate::summary::{Tally, go, tallied};
 
-/// What its tests of fences start.
+/// The servers for its tests of fences.
 pub(crate) const PACKAGES: &[&str] = &["postgresql", "redis-server"];
 
-/// The client; what generates its code and lints it; tests that need other libraries; its bridge to OpenTelemetry.
+/// The client; the tools that generate its code and lint it; tests that need other libraries; its bridge to
+/// OpenTelemetry.
 const MODULES: [&str; 4] = [".", "tools", "tests", "oteltrace"];
 
 fn folder() -> PathBuf {
@@ -20,7 +21,7 @@ fn folder() -> PathBuf {
 
 fn program(module: &str, words: &[&str]) -> Command {
     let mut command = Command::new("go");
-    // What stands in go.sum, no other toolchain than the one that is here, and nothing of git in what is built.
+    // Only modules in go.sum, only the installed toolchain, and no version control data in the build.
     command
         .current_dir(folder().join(module))
         .args(words)
@@ -29,7 +30,7 @@ fn program(module: &str, words: &[&str]) -> Command {
     command
 }
 
-/// Fetches what its modules need; does nothing where it is there.
+/// Fetches the dependencies of its modules; does nothing if they are there.
 pub(crate) fn setup() -> Result<()> {
     output(&mut program(".", &["version"])).context("no Go in PATH: install 1.25 or newer")?;
     for module in MODULES {
@@ -42,7 +43,7 @@ pub(crate) fn setup() -> Result<()> {
 pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
     let mut all = Tally::default();
     for module in MODULES {
-        // One package at a time: most tests wait for processes, and a core is left for these.
+        // One package at a time: most tests wait for processes, which need the other core.
         let mut command = program(module, &["test", "-v", "-p", "1", "-count", "1"]);
         if module == "." {
             command.arg("-race");
@@ -78,7 +79,7 @@ pub(crate) fn linters() -> Result<Vec<Command>> {
     Ok(linters)
 }
 
-/// gofmt says which files are not formatted, and ends well all the same.
+/// gofmt lists files that are not formatted, but still exits with 0.
 fn formatting() -> Command {
     let mut command = Command::new("sh");
     command

@@ -1,5 +1,5 @@
-//! `cargo xtask helm`: the chart in `deploy/helm`, linted and rendered by helm itself, and what comes out of it held
-//! against the types of Kubernetes. Not part of `test`: helm is compiled from its Go module, which takes minutes.
+//! `cargo xtask helm`: the chart in `deploy/helm`, linted and rendered by helm itself, and its output checked against
+//! the types of Kubernetes. Not part of `test`: helm is compiled from its Go module, which takes minutes.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::command::{is_installed, must, output, root, shown, target};
 
-/// Compiled where there is none in PATH.
+/// Compiled if PATH has none.
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.16.4";
 const CHART: &str = "deploy/helm/rosterd";
-/// Values with which the chart must render, each a way to run it.
+/// Values with which the chart must render, one file for each kind of installation.
 const VALUES: [&str; 3] = ["single.yaml", "cluster.yaml", "trusted.yaml"];
-/// The oldest that the chart takes, and one that knows all that it uses.
+/// The oldest version that the chart supports, and one with all features that it uses.
 const KUBERNETES: [&str; 2] = ["1.27.0", "1.33.0"];
-/// Manifests that are not the chart's.
+/// Manifests outside of the chart.
 const MANIFESTS: [&str; 1] = ["deploy/kubernetes/worker.yaml"];
-/// What must be refused: values, and what the refusal says.
+/// Values that the chart must refuse, with the expected message.
 const REFUSED: [(&[&str], &str); 7] = [
     (&[], "credentials.existingSecret"),
     (&["credentials.existingSecret=c"], "tls.existingSecret"),
@@ -32,7 +32,7 @@ const REFUSED: [(&[&str], &str); 7] = [
     (&["insecureListen=true", "config.listen=0.0.0.0:1"], "config"),
 ];
 
-/// The whole of it.
+/// Runs all of it.
 pub(crate) fn run() -> Result<()> {
     let helm = helm()?;
     let strict = strict()?;
@@ -103,7 +103,7 @@ fn helm() -> Result<PathBuf> {
     Ok(program.canonicalize()?)
 }
 
-/// What holds manifests against the types of Kubernetes.
+/// The validator of manifests against the types of Kubernetes.
 fn strict() -> Result<PathBuf> {
     let folder = target().join("helm");
     std::fs::create_dir_all(&folder)?;

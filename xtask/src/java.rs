@@ -1,4 +1,4 @@
-//! The Java client: what it is built with, its tests, its linters. Maven fetches what it needs into its own cache.
+//! The Java client: its build tools, its tests, its linters. Maven fetches dependencies into its own cache.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::command::{is_installed, must, root, target};
 use crate::python;
 use crate::summary::{Tally, surefire, tallied};
 
-/// What it is built with, and what its tests start.
+/// Its build tools, and the servers for its tests.
 pub(crate) const PACKAGES: &[&str] =
     &["default-jdk-headless", "maven", "openssl", "postgresql", "redis-server"];
 
@@ -27,7 +27,7 @@ pub(crate) fn maven(words: &[&str]) -> Command {
     command
 }
 
-/// What decides over the packages that are fetched: the manifests of all modules.
+/// The files that determine the fetched packages: the manifests of all modules.
 fn manifests() -> Result<String> {
     let mut texts = std::fs::read_to_string(folder().join("pom.xml"))?;
     let mut modules: Vec<PathBuf> =
@@ -39,7 +39,7 @@ fn manifests() -> Result<String> {
     Ok(texts)
 }
 
-/// Fetches what it is built with, by building it once; does nothing where that was done.
+/// Fetches its build dependencies, by building it once; does nothing if that is done.
 pub(crate) fn setup() -> Result<()> {
     let wanted = manifests()?;
     let stamp = target().join("java-made-from.xml");
@@ -76,6 +76,6 @@ pub(crate) fn conformance() -> Result<PathBuf> {
 /// Its formatter. The compiler's warnings are errors, and so are those of the documentation, in each build.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     setup()?;
-    // The example is built as a user's program is, with a parent that is not ours.
+    // The example is built like a user's program, with a parent that is not ours.
     Ok(vec![maven(&["--quiet", "--projects", "!:reports", "spotless:check"])])
 }

@@ -1,5 +1,5 @@
-//! Links between the pages of this repository: each leads to a file that is there, and to a heading that it has. What is
-//! in code, and what leads elsewhere, is passed over. A test; nothing calls it.
+//! Links between the pages of this repository: each leads to a file that is there, and to a heading that it has. Links
+//! in code, and external links, are skipped. A test; nothing calls it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -37,21 +37,21 @@ impl Page {
     }
 }
 
-/// The line without code that stands in it.
+/// The line without inline code.
 fn prose(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
-/// Where the links of a line lead: what stands between `](` and `)`.
+/// The targets of a line's links: the text between `](` and `)`.
 fn targets(line: &str) -> Vec<String> {
     let line = prose(line);
     line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// A heading as forges and mdBook name it.
+/// The anchor that forges and mdBook give a heading.
 fn anchor(heading: &str) -> String {
     let mut text = String::new();
-    // Of a link only its text.
+    // The text of a link.
     for (n, part) in heading.split("](").enumerate() {
         text.push_str(if n == 0 { part } else { part.split_once(')').map_or("", |(_, after)| after) });
     }
@@ -74,7 +74,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// What is wrong with a link of `page`; nothing, where it leads out of the repository.
+/// What is wrong with a link of `page`; `None` also if it leads out of the repository.
 fn defect(pages: &BTreeMap<PathBuf, Page>, page: &Path, link: &str) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -97,7 +97,7 @@ fn pages() -> BTreeMap<PathBuf, Page> {
         "*.md",
     ]));
     let paths: Vec<PathBuf> = listed.unwrap().lines().map(PathBuf::from).collect();
-    // What was removed and not yet committed is listed, too.
+    // Removed files that are not committed yet are listed, too.
     let read =
         |path: PathBuf| Some((path.clone(), Page::new(&std::fs::read_to_string(root().join(&path)).ok()?)));
     paths.into_iter().filter_map(read).collect()

@@ -1,5 +1,5 @@
-//! What a developer and a build machine do with this repository: `cargo xtask …`. The one place that knows how a
-//! fresh machine gets ready. It never changes sources, except the pages of the guide that are made from them.
+//! The tasks of developers and build machines: `cargo xtask …`. The only place with the setup of a fresh machine. It
+//! never changes sources, except the pages of the guide that are generated from them.
 
 #![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
 
@@ -22,6 +22,8 @@ mod manifests;
 mod metadata;
 mod mutants;
 mod node;
+mod patched;
+mod prose;
 mod python;
 mod quick;
 mod readme;
@@ -60,8 +62,7 @@ cargo xtask COMMAND
                        changes the domain in one place after the other: does a test notice? All of it takes hours
   bench [ARGUMENTS]    the benchmarks, in release
   console              build the web console into console/dist, which is committed
-  docs                 write the guide's generated pages anew, and build the book into target/book; mdBook is compiled
-                       from its crate where it is not there (two minutes)
+  docs                 write the guide's generated pages again, and build the book into target/book
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;
                        needs Go, and compiles helm where there is none (minutes)
   readme [--clean]     does what README's first section says, block by block, on a bare Debian that debootstrap makes
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let done = match (command.as_str(), rest) {
-        // Asked for by `mutants` itself.
+        // Called by `mutants` itself.
         (mutants::QUICK_FIRST, rest) => {
             return mutants::quick_first(rest).unwrap_or_else(|error| {
                 eprintln!("xtask: {error:#}");

@@ -1,5 +1,5 @@
-//! What registries and people ask of the packages of the clients: who made them, where they live, under which licence, what they
-//! hold. A part of `check`: nothing is built that takes long, and nothing is pushed.
+//! Requirements of registries on the clients' packages: authors, repository, license, contents. A part of `check`: it
+//! builds nothing slow, and pushes nothing.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::command::{cargo, output, root, target};
 use crate::{java, metadata, node, python};
 
 const REPOSITORY: &str = "https://github.com/rosterd/rosterd";
-/// What all say that it is, the clients after "Workers for rosterd, a".
+/// The common description, in the clients after "Workers for rosterd, a".
 const SENTENCE: &str = "distributed scheduler for sharded cron jobs";
 /// Where it must stand.
 const SAID_IN: [&str; 13] = [
@@ -29,7 +29,7 @@ const SAID_IN: [&str; 13] = [
     "deploy/rosterd.service",
 ];
 
-/// What was looked at, with its defects.
+/// A checked package, with its defects.
 pub(crate) fn checked() -> Result<[(&'static str, Vec<String>); 5]> {
     Ok([
         ("all say the same of what rosterd is", sentences()?),
@@ -71,7 +71,7 @@ fn rust() -> Result<Vec<String>> {
     Ok(wrong.into_iter().map(|defect| format!("{FILE}: {defect}")).collect())
 }
 
-/// What crates.io and docs.rs ask for.
+/// Requirements of crates.io and docs.rs.
 fn of_crate(package: &Value) -> Vec<String> {
     let texts =
         ["description", "documentation", "homepage", "license", "readme", "repository", "rust_version"];
@@ -89,14 +89,14 @@ fn of_crate(package: &Value) -> Vec<String> {
     if package["keywords"].as_array().is_some_and(|words| words.len() > 5) {
         wrong.push("more than 5 keywords".into());
     }
-    // An empty list of registries: it may go to none.
+    // An empty list of registries: it must not be published.
     if package["publish"].as_array().is_some_and(Vec::is_empty) {
         wrong.push("publish is off".into());
     }
     wrong
 }
 
-/// What must be in an archive, and below which folders there must be nothing.
+/// The files that an archive must contain, and the folders that it must not.
 fn of_archive(files: &[&str], with: &[&str], without: &[&str]) -> Vec<String> {
     let missing =
         with.iter().filter(|file| !files.contains(file)).map(|file| format!("no {file} in the package"));
@@ -120,7 +120,7 @@ fn python() -> Result<Vec<String>> {
     Ok(of_wheel(&metadata).into_iter().map(|defect| format!("{FILE}: {defect}")).collect())
 }
 
-/// What PyPI shows.
+/// The metadata that PyPI shows.
 fn of_wheel(metadata: &str) -> Vec<String> {
     let fields = [
         "Summary: Workers for rosterd, a distributed scheduler for sharded cron jobs",
@@ -144,7 +144,7 @@ fn of_wheel(metadata: &str) -> Vec<String> {
 fn typescript() -> Result<Vec<String>> {
     const FILE: &str = "clients/typescript/package.json";
     let package: Value = serde_json::from_str(&read(FILE)?).context(FILE)?;
-    // Its scripts would build it, and that is for a release.
+    // Its scripts would build it, which only a release needs.
     let packed = output(&mut node::npm(&["pack", "--dry-run", "--json", "--ignore-scripts"]))?;
     let packed: Value = serde_json::from_str(&packed).context("npm pack --json")?;
     let files = packed[0]["files"].as_array().cloned().unwrap_or_default();
@@ -202,7 +202,7 @@ fn maven() -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// What Maven Central asks for, which modules have from their parent.
+/// Requirements of Maven Central, which modules inherit from their parent.
 fn of_parent(pom: &str) -> Vec<String> {
     let wanted = [
         ("a name", "<name>"),
@@ -217,7 +217,7 @@ fn of_parent(pom: &str) -> Vec<String> {
     absent.map(|(what, text)| format!("clients/java/pom.xml: without {what}: {}", text.trim())).collect()
 }
 
-/// A module says what it is; one that is not published says so, or `mvn deploy` would push it.
+/// A module has a description; one that is not published is marked, or `mvn deploy` would push it.
 fn of_module(pom: &str, module: &str, published: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut unless = |good: bool, what: &str| {

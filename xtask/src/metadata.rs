@@ -1,6 +1,6 @@
 //! The targets of the workspace, as cargo knows them, and the test programs that it built.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
@@ -28,12 +28,12 @@ impl Target {
     }
 }
 
-/// How everything that is tried is built, so that it is built once: the profile of the program that is shipped, with our own
-/// crates as `.cargo/tests.toml` says.
+/// How everything under test is built, so that it is built once: the profile of the program that is shipped, with our
+/// own crates as `.cargo/tests.toml` says.
 pub(crate) const PROFILE: [&str; 3] = ["--release", "--config", ".cargo/tests.toml"];
 /// All crates that have tests.
 const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "rosterd-bench"];
-/// The bugs that the simulation switches on by name, off unless it does.
+/// The bugs that the simulation switches on by name, off by default.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "rosterd/mutants,rosterd-sim/mutants"];
 
 /// The crates of the workspace, as cargo describes them.
@@ -59,11 +59,11 @@ pub(crate) fn targets() -> Result<Vec<Target>> {
 pub(crate) struct Program {
     pub(crate) target: Target,
     pub(crate) path: PathBuf,
-    /// Where it is to be run: the folder of its package.
+    /// Where it runs: the folder of its package.
     pub(crate) folder: PathBuf,
 }
 
-/// Builds test programs of the workspace; `None` when that failed (the compiler has said why).
+/// Builds test programs of the workspace; `None` if that failed (the compiler has printed why).
 pub(crate) fn build(arguments: &[String]) -> Result<Option<Vec<Program>>> {
     let mut command = cargo();
     command.arg("test").args(WORKSPACE).args(PROFILE).args(FEATURES).args(arguments);
@@ -85,6 +85,14 @@ pub(crate) fn build_packages(
     if !features.is_empty() {
         command.args(["--features", &features.join(",")]);
     }
+    built(command)
+}
+
+/// The same in a copy of the tree, with a separate build folder.
+pub(crate) fn build_in(tree: &Path, built_in: &Path, arguments: &[String]) -> Result<Option<Vec<Program>>> {
+    let mut command = cargo();
+    command.current_dir(tree).env("CARGO_TARGET_DIR", built_in);
+    command.arg("test").args(WORKSPACE).args(PROFILE).args(FEATURES).args(arguments);
     built(command)
 }
 
@@ -137,11 +145,12 @@ mod tests {
         let format = ["--locked", "--prefix", "none", "--format", "{p} [{f}]"];
         let tree = output(cargo().arg("tree").args(format).args(arguments)).unwrap();
         let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").to_owned());
-        // Our own are built for each of the two.
+        // Our own crates are built for each of the two.
         lines.filter(|line| !line.is_empty() && !line.contains(&*root().to_string_lossy())).collect()
     }
 
-    /// A library that has other features in the tests than in the program is compiled twice, and only the time would tell.
+    /// A library with different features in the tests and in the program is compiled twice, and only the time would
+    /// show it.
     #[test]
     fn the_tests_use_the_libraries_of_the_program_with_its_features() {
         let program = libraries(&["--package", "rosterd", "--edges", "normal"]);

@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: changes the domain in one place after the other and sees whether its tests notice. The last
-//! line is the score; what nobody noticed stands above it. Not part of `test`: all of it takes hours.
+//! `cargo xtask mutants`: mutates the domain in one place after the other and checks whether its tests notice. The last
+//! line is the score; the missed mutants are listed above it. Not part of `test`: all of it takes hours.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,29 +10,29 @@ use serde_json::Value;
 use crate::command::{cargo, must, root, succeeds, target};
 
 const WRITE: &str = "write `mutants [--shard K/N] [--file GLOB] [-- ARGUMENTS FOR cargo mutants]`";
-/// Another version makes other mutants, and another score.
+/// Another version generates other mutants, with another score.
 const VERSION: &str = "27.1.0";
-/// How this program is asked to run tests for it.
+/// The command by which the tool lets this program run tests.
 pub(crate) const QUICK_FIRST: &str = "quick-first";
 
-/// Tests that look at very much, of which each takes seconds: they see only what the others have let pass.
+/// Slow tests that take seconds each: they run only on mutants that the others missed.
 const SLOW: &[&str] = &[
     "schedule::tests::change_days::every",
     "schedule::tests::quartz",
     "strategy::properties_test::sticky_makes_the_fewest",
     "verify::tests::many_runs",
 ];
-/// How often a property is tried before the slow ones are.
+/// The cases of each property before the slow tests run.
 const FEW_CASES: &str = "24";
-/// A mutant may loop or grow for ever. So the tests get so many seconds of a processor, the quick ones and then all of
-/// them, each several times what they take, and so many KiB of memory: beyond that they fail, and how busy the machine is
-/// changes no outcome.
+/// A mutant may loop or allocate forever. So the tests, first the quick ones and then all, get a limit of processor
+/// seconds, several times what they normally take, and a limit of memory in KiB: beyond these they fail, and the load
+/// of the machine does not affect the result.
 const SECONDS: [u32; 2] = [20, 150];
 const MEMORY: u32 = 6_000_000;
-/// After so long, in seconds, the tool itself gives up.
+/// The timeout of the tool itself, in seconds.
 const HANGS: &str = "3600";
 
-/// What was asked.
+/// The request.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Request {
     shard: Option<String>,
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// Tries what was asked for; whether the tests noticed all of it.
+/// Runs the request; whether the tests caught all mutants.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
     let program = installed()?;
@@ -75,7 +75,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     command.current_dir(root()).arg("mutants").args(["--package", "rosterd-domain"]);
     command.args(["--profile", "mutants", "--jobs", "1", "--no-shuffle", "--colors", "never"]);
     command.args(["--timeout", HANGS]);
-    // Asked for in every phase: else what is no test is built beside it.
+    // In every phase: otherwise targets that are not tests are built too.
     command.args(["--cargo-arg", "--lib", "--cargo-arg"]).arg(runner()?).arg("--output").arg(&folder);
     for (name, value) in [("--shard", &request.shard), ("--file", &request.file)] {
         if let Some(value) = value {
@@ -95,7 +95,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     Ok(well)
 }
 
-/// The tool, installed below `target` where it is not.
+/// The tool, installed below `target` if it is missing.
 fn installed() -> Result<PathBuf> {
     let tools = target().join("tools");
     let program = tools.join("bin/cargo-mutants");
@@ -110,15 +110,15 @@ fn installed() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Has cargo run the tests through this program.
+/// Makes cargo run the tests through this program.
 fn runner() -> Result<String> {
     let me = std::env::current_exe()?;
     let words = serde_json::to_string(&[me.to_string_lossy().as_ref(), QUICK_FIRST])?;
     Ok(format!("--config=target.'cfg(all())'.runner={words}"))
 }
 
-/// Runs a test program as cargo asks for it; the slow tests only where the quick ones notice nothing. The first that
-/// fails is enough: none is begun after it, and what made it fail is not made shorter.
+/// Runs a test program for cargo; the slow tests only if the quick ones notice nothing. The first failure is enough: no
+/// test is started after it, and its input is not shrunk.
 pub(crate) fn quick_first(arguments: &[String]) -> Result<ExitCode> {
     if arguments.is_empty() {
         bail!("which program?");
@@ -138,7 +138,7 @@ pub(crate) fn quick_first(arguments: &[String]) -> Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(101) })
 }
 
-/// The line that says how it went.
+/// The line with the result.
 fn score(outcomes: &Path) -> Result<String> {
     let path = outcomes.join("outcomes.json");
     let text =

@@ -1,4 +1,4 @@
-//! The TypeScript client: what it is built with, its tests, its linters. Its packages are installed beside it, as npm does.
+//! The TypeScript client: its build tools, its tests, its linters. npm installs its packages next to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,10 @@ use crate::command::{must, root};
 use crate::python;
 use crate::summary::{Tally, node, tallied};
 
-/// What its tests of fences start.
+/// The servers for its tests of fences.
 pub(crate) const PACKAGES: &[&str] = &["openssl", "postgresql", "redis-server"];
 
-/// Its folders of tests: its own, over real sockets, at a real coordinator, and at servers that it fences writes to.
+/// Its folders of tests: unit tests, over real sockets, against a real coordinator, and fences against real servers.
 const TESTS: [&str; 4] =
     ["build/test/unit/", "build/test/wire/", "build/test/coordinator/", "build/test/fences/"];
 
@@ -31,12 +31,13 @@ pub(crate) fn setup() -> Result<()> {
     packages(&folder())
 }
 
-/// The same for what tests of REST run: a client that is generated from its description, and a provider of identities.
+/// The same for programs of the REST tests: a client that is generated from its description, and a provider of
+/// identities.
 pub(crate) fn rest() -> Result<()> {
     ["tests/openapi", "tests/oidc"].into_iter().try_for_each(|folder| packages(&root().join(folder)))
 }
 
-/// Installs the packages of a folder by its lock file; does nothing where that was done.
+/// Installs the packages of a folder by its lock file; does nothing if that is done.
 pub(crate) fn packages(folder: &Path) -> Result<()> {
     let wanted = std::fs::read_to_string(folder.join("package-lock.json"))?;
     let stamp = folder.join("node_modules/made-from.json");
@@ -70,7 +71,7 @@ pub(crate) fn conformance() -> Result<PathBuf> {
 /// Its linters.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     setup()?;
-    // As `npm run lint`, each by itself.
+    // Like `npm run lint`, but each separately.
     let program = |words: &[&str]| {
         let mut command = Command::new("node");
         command.current_dir(folder()).args(words);

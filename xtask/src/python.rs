@@ -13,7 +13,7 @@ const OLDEST: (u32, u32) = (3, 10);
 const CANDIDATES: [&str; 6] =
     ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
 
-/// What its tests of fences start; S3 comes with the environment: [`s3_server`].
+/// The servers for its tests of fences; S3 comes with the environment: [`s3_server`].
 pub(crate) const SERVERS: &[&str] = &["postgresql", "redis-server"];
 
 fn folder() -> PathBuf {
@@ -34,7 +34,7 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// Makes the environment, or brings it up to date; does nothing where it is.
+/// Creates or updates the environment; does nothing if it is up to date.
 pub(crate) fn setup() -> Result<()> {
     if !is_there() {
         println!("    python: not there yet: clients/python");
@@ -52,13 +52,13 @@ pub(crate) fn setup() -> Result<()> {
     Ok(std::fs::write(stamp, wanted)?)
 }
 
-/// Makes an empty environment, in place of what is there.
+/// Creates an empty environment, and replaces an existing one.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     must(Command::new(interpreter()?).args(["-m", "venv", "--clear"]).arg(folder))
         .context("no virtual environment; on Debian: apt-get install python3-venv")
 }
 
-/// Debian packages that are needed to make the environment: none where Python comes from elsewhere.
+/// Debian packages that the environment needs: none if Python comes from elsewhere.
 pub(crate) fn packages() -> &'static [&'static str] {
     let can = |name: &&&str| {
         Command::new(name)
@@ -80,7 +80,7 @@ fn interpreter() -> Result<&'static str> {
     }
 }
 
-/// Runs the client's tests; `None` where there is no client yet.
+/// Runs the client's tests; `None`: there is no client yet.
 pub(crate) fn test(mark: &str, rest: &[String]) -> Result<Option<Tally>> {
     if !is_there() {
         return Ok(None);
@@ -100,7 +100,7 @@ pub(crate) fn interpreter_of_tests() -> String {
     environment().join("bin/python").display().to_string()
 }
 
-/// Generates the worker's protocol into this folder, as anybody does who has no client.
+/// Generates the worker's protocol into this folder, like a user without a client library.
 pub(crate) fn generate(into: &Path) -> Result<()> {
     std::fs::create_dir_all(into)?;
     let mut generate = program("python");
@@ -109,14 +109,14 @@ pub(crate) fn generate(into: &Path) -> Result<()> {
     must(generate.args(["rosterd/v1/types.proto", "rosterd/v1/worker.proto"]))
 }
 
-/// Makes its wheel and the archive of its sources in a folder, with what is in its environment.
+/// Makes its wheel and the archive of its sources in a folder, with the tools of its environment.
 pub(crate) fn packages_into(folder: &Path) -> Command {
     let mut build = program("python");
     build.args(["-m", "hatchling", "build", "--directory"]).arg(folder);
     build
 }
 
-/// What its wheel says of itself, as pip makes it: empty where there is no environment to make it with.
+/// The metadata of its wheel, as built by pip; empty without an environment.
 pub(crate) fn metadata(folder: &Path) -> Result<String> {
     if !environment().join("bin/hatchling").is_file() {
         return Ok(String::new());
@@ -137,7 +137,7 @@ pub(crate) fn metadata(folder: &Path) -> Result<String> {
     output(program("python").args(["-c", script]).arg(folder))
 }
 
-/// The client's linters, where its environment is.
+/// The client's linters, if its environment exists.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     if !is_there() {
         return Ok(Vec::new());
@@ -149,7 +149,7 @@ pub(crate) fn linters() -> Result<Vec<Command>> {
         command
     };
     let cache = target().join("python/mypy-cache").display().to_string();
-    // Asked for once more than needed, so that a broken environment is named and not a linter.
+    // An extra check, so that the error names a broken environment instead of a linter.
     output(program("python").arg("--version"))?;
     Ok(vec![
         command(&["ruff", "check", "--no-cache", "."]),

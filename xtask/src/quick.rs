@@ -1,5 +1,5 @@
-//! `cargo xtask quick`: after an edit, within a minute: the unit tests of the crates that it changed and, where one of them is
-//! part of the simulation, some seeds of that.
+//! `cargo xtask quick`: after an edit, within a minute: the unit tests of the changed crates and, if one of them is
+//! part of the simulation, some seeds.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 
 use crate::changed::{self, Package, files, owner};
-use crate::command::{told, watched};
+use crate::command::{seconds, told, watched};
 use crate::metadata::{Program, build_packages};
 use crate::summary::{Tally, rust};
 
@@ -16,7 +16,7 @@ const WRITE: &str = "write `quick [--seeds N]`";
 const SEEDS: &str = "200";
 const SIMULATION: &str = "rosterd-sim";
 
-/// Tries what is not committed; whether all of it went well.
+/// Tests uncommitted changes; whether all succeeded.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let seeds = match arguments {
         [] => SEEDS,
@@ -40,7 +40,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let features: Vec<String> = has_mutants.map(|package| format!("{}/mutants", package.name)).collect();
     let names: Vec<_> = names.into_iter().collect();
     let Some(programs) = build_packages(&names, &features, simulated)? else { return Ok(false) };
-    println!("    built after {:.1} s", begin.elapsed().as_secs_f64());
+    println!("    built after {}", seconds(begin.elapsed()));
     let mut sum = Tally::default();
     let is_simulation = |program: &&Program| program.target.package == SIMULATION;
     for program in programs.iter().filter(|program| !is_simulation(program)) {

@@ -1,5 +1,5 @@
-//! `cargo xtask recording`: records a terminal in which the program that ships runs the demonstration, a worker is killed, and its
-//! items move; writes it as the moving picture that README shows.
+//! `cargo xtask recording`: records a terminal in which the shipped program runs the demonstration, a worker is killed,
+//! and its items move; writes it as the animation in README.
 
 use std::process::Command;
 
@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 
 use crate::command::{cargo, is_installed, must, root, target};
 
-/// Makes an SVG of what asciinema recorded.
+/// Converts the recording of asciinema to SVG.
 const RENDERER: &str = "svg-term-cli@2.1.1";
 const COLUMNS: &str = "80";
 const ROWS: &str = "26";
-/// What is typed, by whom it is run: a shell.
+/// The typed text, as a shell script.
 const SCRIPT: &str = "docs/recording.sh";
 const PICTURE: &str = "docs/guide/src/drawings/dev.svg";
 

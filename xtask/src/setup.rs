@@ -6,24 +6,24 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::command::{is_installed, must, output};
-use crate::suites::{Kind, SUITES, Suite};
+use crate::suites::{SUITES, Suite, SuiteKind};
 use crate::{console, go, java, node, python, tools, web, zookeeper};
 
-/// What all suites need.
+/// The requirements of all suites.
 pub(crate) fn everything() -> Result<()> {
     for_suites(SUITES)
 }
 
-/// What these suites need.
+/// The requirements of these suites.
 pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     let mut packages: BTreeSet<_> = suites.iter().flat_map(|suite| suite.packages).copied().collect();
-    let python = suites
-        .iter()
-        .any(|suite| suite.s3 || matches!(suite.kind, Kind::Python | Kind::Conformance | Kind::Check));
+    let python = suites.iter().any(|suite| {
+        suite.s3 || matches!(suite.kind, SuiteKind::Python | SuiteKind::Conformance | SuiteKind::Check)
+    });
     if python {
         packages.extend(python::packages());
     }
-    let java = suites.iter().any(|suite| matches!(suite.kind, Kind::Java | Kind::Check));
+    let java = suites.iter().any(|suite| matches!(suite.kind, SuiteKind::Java | SuiteKind::Check));
     if java {
         packages.extend(java::PACKAGES);
     }
@@ -31,22 +31,25 @@ pub(crate) fn for_suites(suites: &[Suite]) -> Result<()> {
     if java {
         java::setup()?;
     }
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Node | Kind::Conformance | Kind::Check)) {
+    if suites
+        .iter()
+        .any(|suite| matches!(suite.kind, SuiteKind::Node | SuiteKind::Conformance | SuiteKind::Check))
+    {
         node::setup()?;
     }
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Console | Kind::Check)) {
+    if suites.iter().any(|suite| matches!(suite.kind, SuiteKind::Console | SuiteKind::Check)) {
         web::setup()?;
     }
     if suites.iter().any(|suite| suite.scripts) {
         node::rest()?;
     }
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Go | Kind::Check)) {
+    if suites.iter().any(|suite| matches!(suite.kind, SuiteKind::Go | SuiteKind::Check)) {
         go::setup()?;
     }
     if python {
         python::setup()?;
     }
-    if suites.iter().any(|suite| matches!(suite.kind, Kind::Check)) {
+    if suites.iter().any(|suite| matches!(suite.kind, SuiteKind::Check)) {
         tools::setup()?;
     }
     if suites.iter().any(|suite| suite.packages.contains(&zookeeper::MAVEN)) {

@@ -1,21 +1,22 @@
-//! `cargo xtask sim`: the simulation by itself. Many seeds with progress, one seed again, or the table of bugs that are
-//! put in on purpose and of what finds them. The last line is the result.
+//! `cargo xtask sim`: the simulation by itself. Many seeds with progress, one seed again, or the table of deliberate
+//! bugs and what finds them. The last line is the result.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::told;
-use crate::metadata::build;
+use crate::command::{target, told};
+use crate::metadata::{build, build_in};
+use crate::patched;
 
-/// What was asked.
+/// The request.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
-    /// The program that holds it.
+    /// The program with the test.
     program: &'static str,
-    /// The test that does it.
+    /// The test.
     test: &'static str,
-    /// What the last line begins with.
+    /// The beginning of the last line.
     result: &'static str,
     seeds: Option<u64>,
     first: Option<u64>,
@@ -23,10 +24,13 @@ struct Request {
     hostile: bool,
 }
 
-/// The frames that the hostile worker says in a second, where it is asked for.
+/// The frames that the hostile worker sends in a second, if it is enabled.
 const HOSTILE: &str = "16";
 
-/// With each bug so many seeds are played, until one finds it.
+/// The beginning of the last line of the table of bugs.
+const MUTANTS: &str = "mutants caught";
+
+/// How many seeds are played with each bug at most, until one finds it.
 const MUTANT_SEEDS: u64 = 60;
 
 const WRITE: &str = "write `sim [--network | --hostile] --seeds N [--from SEED]`, `sim --mutants`, \
@@ -58,7 +62,7 @@ impl Request {
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--mutants" => {
-                    request.is("races::table::every_mutant_is_caught", "mutants caught");
+                    request.is("scenes::races::table::every_mutant_is_caught", MUTANTS);
                     request.seeds = Some(MUTANT_SEEDS);
                 }
                 "--seeds" => {
@@ -96,7 +100,7 @@ fn number(name: &str, value: Option<&String>) -> Result<u64> {
     value.parse().with_context(|| format!("{name} is {value:?}, which is no number: {WRITE}"))
 }
 
-/// Plays what was asked; whether all of it went well.
+/// Runs the request; whether all of it succeeded.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h" | "help")) {
         print!("{USAGE}");
@@ -105,7 +109,12 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let (seed, script) = (std::env::var("SEED").ok(), std::env::var_os("SCRIPT"));
     let request = Request::read(arguments, seed.as_deref(), script.is_some())?;
     let wanted = ["--test".to_owned(), request.program.into()];
-    let Some(programs) = build(&wanted)? else { return Ok(false) };
+    // Bugs that add code are only in a copy of the tree.
+    let built = match request.result {
+        MUTANTS => build_in(&patched::tree()?, &target().join("patched/target"), &wanted)?,
+        _ => build(&wanted)?,
+    };
+    let Some(programs) = built else { return Ok(false) };
     let program = programs
         .iter()
         .find(|program| program.target.name == request.program)

@@ -9,17 +9,17 @@ use crate::{console, go, java, node, python, web, zookeeper};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    /// What it tries, for people.
+    /// What it tests, for people.
     pub(crate) what: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SuiteKind,
     /// Debian packages that it needs.
     pub(crate) packages: &'static [&'static str],
     pub(crate) lane: Lane,
-    /// So many tests at a time: more than there are cores where most of them wait.
+    /// How many tests run at a time: more than the cores if most of them wait.
     pub(crate) threads: Option<&'static str>,
-    /// It tries the program that is shipped, but where a test puts faults into it.
+    /// It tests the shipped program, except tests that inject faults.
     pub(crate) shipped: bool,
-    /// Which of a program's tests these are; none: all that are not kept apart.
+    /// Selects a program's tests; empty: all that are not in another suite.
     pub(crate) arguments: &'static [&'static str],
     /// It starts the conformance worker of each client.
     pub(crate) workers: bool,
@@ -29,20 +29,20 @@ pub(crate) struct Suite {
     pub(crate) scripts: bool,
 }
 
-/// What a suite spends its time with.
+/// How a suite spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It computes: it runs beside the others, where they leave a core.
+    /// It is compute-bound: it runs concurrently with the others, if they leave a core.
     Computes,
-    /// It waits for real processes, disks and clocks: nothing that computes may take a core from it.
+    /// It waits for real processes, disks and clocks: compute-bound suites must not take a core from it.
     Waits,
-    /// It tries a client: most of its time it waits, too, and it runs beside those that wait.
+    /// It tests a client: it mostly waits too, and runs concurrently with those that wait.
     Clients,
 }
 
-/// What a suite consists of.
+/// The parts of a suite.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum SuiteKind {
     /// `cargo xtask check`.
     Check,
     /// Test programs of the workspace.
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Python,
     /// The TypeScript client's own tests.
     Node,
-    /// The worker of each client before the conformance kit.
+    /// The worker of each client against the conformance kit.
     Conformance,
     /// The Go client's own tests.
     Go,
@@ -66,9 +66,9 @@ pub(crate) enum Kind {
 /// Some test programs of one package.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pick {
-    /// The tests beside its code.
+    /// The tests in its code.
     Units(&'static str),
-    /// One program of its folder `tests`.
+    /// One program in its folder `tests`.
     Test(&'static str, &'static str),
 }
 
@@ -83,7 +83,7 @@ impl Pick {
     }
 }
 
-const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
+const fn suite(name: &'static str, what: &'static str, kind: SuiteKind) -> Suite {
     Suite {
         name,
         what,
@@ -100,27 +100,27 @@ const fn suite(name: &'static str, what: &'static str, kind: Kind) -> Suite {
 }
 
 const fn programs(name: &'static str, what: &'static str, picks: &'static [Pick]) -> Suite {
-    suite(name, what, Kind::Programs(picks))
+    suite(name, what, SuiteKind::Programs(picks))
 }
 
-/// Of a client: it tries the program that is shipped.
+/// Tests of a client with the shipped program.
 const fn client(
     name: &'static str,
     what: &'static str,
-    kind: Kind,
+    kind: SuiteKind,
     packages: &'static [&'static str],
 ) -> Suite {
-    // Of the fences of Go, S3 is a server in their own process.
-    let s3 = !matches!(kind, Kind::Go | Kind::Conformance);
+    // For Go's fences, S3 is a server in the test process.
+    let s3 = !matches!(kind, SuiteKind::Go | SuiteKind::Conformance);
     Suite { lane: Lane::Clients, shipped: true, packages, s3, ..suite(name, what, kind) }
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "2000");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "1000");
 
-/// The table. A suite whose test program cargo does not know is passed over and named.
+/// The table. A suite whose test program cargo does not know is skipped and named.
 pub(crate) const SUITES: &[Suite] = &[
-    suite("check", "formatting, lints, dependencies", Kind::Check),
+    suite("check", "formatting, lints, dependencies", SuiteKind::Check),
     programs(
         "domain",
         "the decisions: pure functions, golden files, properties",
@@ -153,7 +153,6 @@ pub(crate) const SUITES: &[Suite] = &[
             ],
         )
     },
-    suite("doc", "examples in the documentation", Kind::Doctests),
     Suite {
         packages: &["strace", "util-linux", "mount", "default-jre-headless", zookeeper::MAVEN],
         lane: Lane::Waits,
@@ -197,6 +196,8 @@ pub(crate) const SUITES: &[Suite] = &[
         "everything that reads what others wrote, on mutated inputs",
         &[Pick::Test("rosterd", "fuzz")],
     ),
+    // After the others that compute: it waits for the build lock, which a check holds for long.
+    suite("doc", "examples in the documentation", SuiteKind::Doctests),
     Suite { lane: Lane::Waits, ..programs("cli", "the command line", &[Pick::Test("rosterd", "cli")]) },
     Suite {
         packages: &["iproute2", "mount", "nftables", "prometheus", "util-linux"],
@@ -237,25 +238,25 @@ pub(crate) const SUITES: &[Suite] = &[
     client(
         "python",
         "the Python client; its fences at PostgreSQL, Redis and S3",
-        Kind::Python,
+        SuiteKind::Python,
         python::SERVERS,
     ),
     client(
         "typescript",
         "the TypeScript client, at a real coordinator too; its fences at PostgreSQL, Redis and S3",
-        Kind::Node,
+        SuiteKind::Node,
         node::PACKAGES,
     ),
     client(
         "go",
         "the Go client, at a real coordinator too; its fences at PostgreSQL, Redis and S3",
-        Kind::Go,
+        SuiteKind::Go,
         go::PACKAGES,
     ),
     client(
         "java",
         "the Java client, at a real coordinator too; its fences at PostgreSQL, Redis and S3; Elastic-Job's jobs",
-        Kind::Java,
+        SuiteKind::Java,
         java::PACKAGES,
     ),
     Suite {
@@ -263,7 +264,7 @@ pub(crate) const SUITES: &[Suite] = &[
         ..client(
             "conformance",
             "every client's worker before the scripted coordinator of `rosterd conformance`",
-            Kind::Conformance,
+            SuiteKind::Conformance,
             &[],
         )
     },
@@ -286,12 +287,12 @@ pub(crate) const SUITES: &[Suite] = &[
         ..suite(
             "console",
             "the web console: what it computes; every page and action in Chromium",
-            Kind::Console,
+            SuiteKind::Console,
         )
     },
 ];
 
-/// The suites that were asked for, all without a word; in the table's order.
+/// The requested suites, or all; in the table's order.
 pub(crate) fn chosen(only: &[String]) -> Result<Vec<Suite>> {
     if let Some(name) = only.iter().find(|name| SUITES.iter().all(|suite| suite.name != **name)) {
         bail!("there is no suite {name:?}; the suites are:\n{}", list());
@@ -305,7 +306,7 @@ pub(crate) fn list() -> String {
     SUITES.iter().map(|suite| format!("  {:<11} {}\n", suite.name, suite.what)).collect()
 }
 
-/// What cargo must build for these suites. Always with the whole workspace's features, so that nothing is built twice.
+/// The cargo targets of these suites. Always with the whole workspace's features, so that nothing is built twice.
 pub(crate) fn build_arguments(suites: &[Suite]) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| {
@@ -314,7 +315,7 @@ pub(crate) fn build_arguments(suites: &[Suite]) -> Vec<String> {
         }
     };
     for suite in suites {
-        let Kind::Programs(picks) = suite.kind else { continue };
+        let SuiteKind::Programs(picks) = suite.kind else { continue };
         for pick in picks {
             match pick {
                 Pick::Units(_) => add(&["--lib", "--bins"]),
@@ -334,10 +335,10 @@ mod tests {
     fn every_test_target_of_the_workspace_belongs_to_exactly_one_suite() {
         for target in &targets().unwrap() {
             let takes = |suite: &&Suite| match suite.kind {
-                Kind::Programs(picks) => picks.iter().any(|pick| pick.takes(target)),
+                SuiteKind::Programs(picks) => picks.iter().any(|pick| pick.takes(target)),
                 _ => false,
             };
-            // One that has some tests of a program apart is beside the one that has the others.
+            // A suite with some tests of a program has a counterpart with the others.
             let whole = SUITES.iter().filter(|suite| suite.arguments.is_empty());
             let names: Vec<_> = whole.filter(takes).map(|suite| suite.name).collect();
             assert_eq!(

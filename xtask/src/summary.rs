@@ -1,4 +1,4 @@
-//! What test programs say at their end, as numbers.
+//! The summaries of test programs, as numbers.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -8,33 +8,33 @@ use anyhow::{Result, bail};
 
 use crate::command::{shown, watched};
 
-/// How many tests went well, and how many did not.
+/// How many tests passed, and how many did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Said of themselves that they cannot run here.
+    /// Tests that reported that they cannot run here.
     pub(crate) not_run: u64,
-    /// Those that failed, as far as their runner names each in a line of its own.
+    /// Those that failed, if their runner names each in its own line.
     pub(crate) names: Vec<String>,
 }
 
 impl Tally {
-    /// So many of those that are counted as passed did not run.
+    /// Subtracts tests that are counted as passed but did not run.
     pub(crate) fn without(self, not_run: u64) -> Self {
         let passed = self.passed.saturating_sub(not_run);
         Self { passed, not_run: self.not_run + not_run, ..self }
     }
 
-    /// Keeps the name of a test that this line says has failed, once.
+    /// Adds the name of a failed test in this line, once.
     pub(crate) fn name(&mut self, line: &str) {
         let name = failed(line).filter(|name| !self.names.contains(name));
         self.names.extend(name);
     }
 }
 
-/// Runs tests and adds up what `read` finds in their lines. Tests that end badly and name none that failed have failed; that none
-/// ran is no success, unless only some were asked for.
+/// Runs tests and adds up what `read` finds in their lines. A program that exits with an error without a failed test
+/// has failed; a run without tests is not a success, unless only some were requested.
 pub(crate) fn tallied(
     command: &mut Command,
     mark: &str,
@@ -92,12 +92,12 @@ pub(crate) fn timed(line: &str) -> Option<(String, f64)> {
     Some((name.to_owned(), time.strip_suffix("s>")?.parse().ok()?))
 }
 
-/// A test that cannot run here says so in a line of its own, and is counted as passed all the same: which, and why.
+/// A test that cannot run here reports it in its own line, and is counted as passed: which, and why.
 pub(crate) fn not_run(line: &str) -> Option<&str> {
     line.trim().strip_prefix("NOT RUN: ")
 }
 
-/// The last line of pytest: `= 1 failed, 97 passed, 1 skipped in 1.20s =`, without the bars where it is quiet.
+/// The last line of pytest: `= 1 failed, 97 passed, 1 skipped in 1.20s =`, without the bars if it is quiet.
 pub(crate) fn pytest(line: &str) -> Option<Tally> {
     let line = plain(line);
     let (counts, time) = line.trim().trim_matches('=').trim().rsplit_once(" in ")?;
@@ -141,7 +141,7 @@ pub(crate) fn playwright(line: &str) -> Option<Tally> {
     let none = Tally::default();
     Some(match what.split_once(" (").map_or(what, |(what, _)| what) {
         "passed" => Tally { passed: count, ..none },
-        // One that passed only when it was tried again has failed.
+        // A test that passed only in a retry has failed.
         "failed" | "flaky" | "interrupted" => Tally { failed: count, ..none },
         "skipped" | "did not run" => Tally { not_run: count, ..none },
         _ => return None,
@@ -155,7 +155,7 @@ pub(crate) fn conformance(line: &str) -> Option<Tally> {
     Some(Tally { passed, failed, ..Tally::default() })
 }
 
-/// How one test of Go ended: `--- PASS: TestX (0.00s)`, indented where it is part of another; each adds to the whole.
+/// How one test of Go ended: `--- PASS: TestX (0.00s)`, indented if it is part of another; each adds to the whole.
 pub(crate) fn go(line: &str) -> Option<Tally> {
     let (how, _) = line.trim_start().strip_prefix("--- ")?.split_once(": ")?;
     let none = Tally::default();
@@ -183,7 +183,7 @@ pub(crate) fn surefire(line: &str) -> Option<Tally> {
     Some(Tally { passed: run.saturating_sub(failed + not_run), failed, not_run, ..Tally::default() })
 }
 
-/// The name of a test that failed, in the line in which any of the runners says so.
+/// The name of a failed test, in a line of any of the runners.
 pub(crate) fn failed(line: &str) -> Option<String> {
     let line = plain(line);
     let line = line.trim();
@@ -232,7 +232,7 @@ fn sum(counts: &[(u64, &str)], names: &[&str]) -> u64 {
     counts.iter().filter(|(_, name)| names.contains(name)).map(|(count, _)| count).sum()
 }
 
-/// Without colours.
+/// Without colors.
 fn plain(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();

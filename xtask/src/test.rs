@@ -1,6 +1,7 @@
-//! `cargo xtask test`: setup and builds, then the suites: those that compute beside those that wait. Its last line says how
-//! many tests passed.
+//! `cargo xtask test`: setup and builds, then the suites: compute-bound ones concurrently with those that wait. Its
+//! last line has the number of passed tests.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -8,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, must, shown, target, watched, yield_to_all};
+use crate::command::{cargo, locked, must, seconds, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
-use crate::suites::{Kind, Lane, Pick, SEEDS, Suite, build_arguments, chosen};
+use crate::suites::{Lane, Pick, SEEDS, Suite, SuiteKind, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
 use crate::{changed, check, clients, conformance, go, java, node, python, setup, web};
 
-/// What was asked.
+/// The request.
 #[derive(Default)]
 struct Request {
     only: Vec<String>,
-    /// Only what a change since this revision can reach.
+    /// Only suites that a change since this revision can affect.
     changed: Option<String>,
-    /// The program that is tried is the one that is shipped, wherever a test needs none of its own.
+    /// Test the shipped program, unless a test needs its own build.
     release: bool,
     /// How many seeds the simulation plays.
     seeds: Option<String>,
@@ -71,16 +72,16 @@ impl Request {
     }
 }
 
-/// What became of a suite.
+/// The result of a suite.
 struct Done {
     name: &'static str,
     tally: Tally,
     took: Duration,
-    /// Why it counts as failed although no test says so, or was passed over.
+    /// Why it counts as failed although no test failed, or was skipped.
     note: Option<String>,
 }
 
-/// Runs what was asked; whether all of it went well.
+/// Runs the request; whether all of it succeeded.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
     let suites = request.suites()?;
@@ -90,7 +91,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     }
     let mut split = Split::new();
     let ships = |suite: &Suite| request.release || suite.shipped;
-    // What is fetched comes while the compiler runs.
+    // Downloads run during the compilation.
     let (ready, built) = std::thread::scope(|scope| {
         let setup = scope.spawn(|| setup::for_suites(&suites));
         let shipped = suites.iter().any(ships).then(shipped).transpose();
@@ -111,7 +112,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         Err(error) => vec![broken("build", split.begin.elapsed(), format!("{error:#}"))],
         Ok((_, None)) => vec![broken("build", split.begin.elapsed(), "the tests cannot be built".into())],
         Ok((shipped, Some(programs))) => {
-            let run = Run { programs, shipped, request: &request };
+            let run = SuiteRun { programs, shipped, request: &request };
             lanes(&suites, |suite, mark| run.suite(suite, mark, run.request.release || suite.shipped))
         }
     };
@@ -137,48 +138,51 @@ impl Split {
     }
 }
 
-/// Runs suites of different lanes beside each other, those that compute where the others leave a core; in the order in which
-/// they ended. With one lane alone, as they stand.
+/// Runs suites of different lanes concurrently, compute-bound ones two at a time on the cores that the others leave.
+/// Returns the results in the order in which they ended; with a single lane, in the given order.
 fn lanes(suites: &[Suite], run: impl Fn(&Suite, &str) -> Done + Sync) -> Vec<Done> {
-    let of = |lane: Lane| suites.iter().filter(move |suite| suite.lane == lane).collect::<Vec<_>>();
-    let (waiting, clients, computing) = (of(Lane::Waits), of(Lane::Clients), of(Lane::Computes));
-    let beside = [&waiting, &clients, &computing].iter().filter(|lane| !lane.is_empty()).count() > 1;
+    let of = |lane: Lane| suites.iter().filter(move |suite| suite.lane == lane).collect::<VecDeque<_>>();
+    let lanes = [Lane::Waits, Lane::Clients, Lane::Computes].map(|lane| (lane, Mutex::new(of(lane))));
+    let beside = lanes.iter().filter(|(_, suites)| !locked(suites).is_empty()).count() > 1;
     let all = Mutex::new(Vec::new());
-    let play = |lane: Vec<&Suite>| {
-        for suite in lane {
+    let play = |lane: Lane, suites: &Mutex<VecDeque<&Suite>>| {
+        if beside && lane == Lane::Computes {
+            yield_to_all();
+        }
+        loop {
+            // The lock ends before the suite begins.
+            let Some(suite) = locked(suites).pop_front() else { return };
             let mark = if beside { format!("{:<9}| ", suite.name) } else { String::new() };
             heading(&format!("{}: {}", suite.name, suite.what));
             let done = run(suite, &mark);
             println!("{mark}    {}: {} in {}", done.name, done.tally, seconds(done.took));
-            all.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+            locked(&all).push(done);
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if beside {
-                yield_to_all();
+        for (lane, suites) in &lanes {
+            // A check is seldom busy on two cores, and the simulation fills what it leaves.
+            for _ in 0..if beside && *lane == Lane::Computes { 2 } else { 1 } {
+                scope.spawn(|| play(*lane, suites));
             }
-            play(computing);
-        });
-        scope.spawn(|| play(clients));
-        play(waiting);
+        }
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Builds what the suites run, all at once.
+/// Builds all programs of the suites together.
 fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     let known = targets()?;
     let built = |suite: &&Suite| match suite.kind {
-        Kind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
-        Kind::Check
-        | Kind::Doctests
-        | Kind::Python
-        | Kind::Node
-        | Kind::Conformance
-        | Kind::Go
-        | Kind::Java
-        | Kind::Console => false,
+        SuiteKind::Programs(picks) => picks.iter().any(|pick| known.iter().any(|target| pick.takes(target))),
+        SuiteKind::Check
+        | SuiteKind::Doctests
+        | SuiteKind::Python
+        | SuiteKind::Node
+        | SuiteKind::Conformance
+        | SuiteKind::Go
+        | SuiteKind::Java
+        | SuiteKind::Console => false,
     };
     let suites: Vec<Suite> = suites.iter().filter(built).copied().collect();
     if suites.is_empty() {
@@ -188,46 +192,46 @@ fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     build(&build_arguments(&suites))
 }
 
-/// The program as it is shipped, built now; at a place of its own, since the tests' is built to where cargo puts it.
+/// The shipped program, built now; in a separate place, since cargo builds the tests' program to its own.
 fn shipped() -> Result<PathBuf> {
     heading("build of the program that is shipped");
     must(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))?;
     let folder = target().join("shipped");
     std::fs::create_dir_all(&folder)?;
     let place = folder.join("rosterd");
-    // Never written over: one that runs may be the last one.
+    // Never overwritten: the previous one may still be running.
     let aside = folder.join("rosterd.new");
     std::fs::copy(target().join("release/rosterd"), &aside)?;
     std::fs::rename(&aside, &place)?;
     Ok(place)
 }
 
-/// What the suites of one call share.
-struct Run<'a> {
+/// State that the suites of one call share.
+struct SuiteRun<'a> {
     programs: Vec<Program>,
     shipped: Option<PathBuf>,
     request: &'a Request,
 }
 
-impl Run<'_> {
+impl SuiteRun<'_> {
     fn suite(&self, suite: &Suite, mark: &str, ships: bool) -> Done {
         let begin = Instant::now();
         let rest = &self.request.rest;
         let result = match suite.kind {
-            Kind::Check => check::run().map(|tally| (tally, None)),
-            Kind::Programs(picks) => {
+            SuiteKind::Check => check::run().map(|tally| (tally, None)),
+            SuiteKind::Programs(picks) => {
                 let shipped = self.shipped.as_deref().filter(|_| ships);
                 self.run_programs(suite, picks, shipped, mark)
             }
-            Kind::Doctests => doctests(rest, mark).map(|tally| (tally, None)),
-            Kind::Node => node::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
-            Kind::Conformance => {
+            SuiteKind::Doctests => doctests(rest, mark).map(|tally| (tally, None)),
+            SuiteKind::Node => node::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            SuiteKind::Conformance => {
                 conformance::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None))
             }
-            Kind::Go => go::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
-            Kind::Console => web::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
-            Kind::Java => java::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
-            Kind::Python => python::test(mark, rest).map(|tally| match tally {
+            SuiteKind::Go => go::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            SuiteKind::Console => web::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            SuiteKind::Java => java::test(self.shipped.as_deref(), mark, rest).map(|tally| (tally, None)),
+            SuiteKind::Python => python::test(mark, rest).map(|tally| match tally {
                 Some(tally) => (tally, None),
                 None => (Tally::default(), Some("not there yet: clients/python".to_owned())),
             }),
@@ -290,7 +294,7 @@ impl Run<'_> {
     }
 }
 
-/// The test harness tells how long each test took only to who asks for what is not stable; it is only shown.
+/// The test harness prints the time of each test only with unstable options; it is for display only.
 const TIMED: (&str, [&str; 3]) = ("RUSTC_BOOTSTRAP", ["-Z", "unstable-options", "--report-time"]);
 
 fn doctests(rest: &[String], mark: &str) -> Result<Tally> {
@@ -307,13 +311,13 @@ fn doctests(rest: &[String], mark: &str) -> Result<Tally> {
 /// Which summaries of a program count.
 #[derive(Clone, Copy)]
 enum Summaries {
-    /// A test program: what it says at its end. A failed test may show those of its own child processes before.
+    /// A test program: the last one. A failed test may print those of its child processes before.
     Last,
     /// A cargo that runs several.
     All,
 }
 
-/// Runs a test program. One that ends badly without saying that a test failed counts as one failed.
+/// Runs a test program. An error exit without a failed test counts as one failed.
 fn counted(command: &mut Command, which: Summaries, mark: &str) -> Result<Tally> {
     let mut counts = Counts::default();
     let begin = Instant::now();
@@ -331,9 +335,9 @@ fn counted(command: &mut Command, which: Summaries, mark: &str) -> Result<Tally>
     Ok(counts.tally.without(counts.not_run.len() as u64))
 }
 
-/// So many of a program's tests are shown with their times.
+/// How many of a program's tests are shown with their times.
 const SLOWEST: usize = 10;
-/// A test that takes less, in seconds, is not worth a line.
+/// Faster tests, in seconds, are not shown.
 const SHORT: f64 = 0.1;
 
 fn slowest(times: &mut [(String, f64)], took: Duration) -> Vec<String> {
@@ -343,7 +347,7 @@ fn slowest(times: &mut [(String, f64)], took: Duration) -> Vec<String> {
     std::iter::once(all).chain(long.map(|(name, time)| format!("{time:>7.1} s  {name}"))).collect()
 }
 
-/// What a test program has said so far.
+/// The output of a test program so far.
 #[derive(Default)]
 struct Counts {
     tally: Tally,
@@ -370,7 +374,7 @@ fn broken(name: &'static str, took: Duration, note: String) -> Done {
     Done { name, tally: Tally { failed: 1, ..Tally::default() }, took, note: Some(note) }
 }
 
-/// The table of suites, where the time went, and the line that programs read.
+/// The table of suites with their times, and the line that programs parse.
 fn close(all: &[Done], split: &Split) -> bool {
     heading(&format!("all suites, {}", seconds(split.begin.elapsed())));
     let mut sum = Tally::default();
@@ -387,7 +391,7 @@ fn close(all: &[Done], split: &Split) -> bool {
         sum += tally.clone();
     }
     println!();
-    // Where a reader of the last lines finds them.
+    // At the end, where a reader finds them.
     for Done { name, tally, .. } in all.iter().filter(|done| done.tally.failed > 0) {
         for test in &tally.names {
             println!("    FAILED  {name}: {test}");
@@ -404,10 +408,6 @@ fn close(all: &[Done], split: &Split) -> bool {
 
 fn heading(text: &str) {
     println!("\n=== {text}");
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(dies(of_a_child), of(2, 0, 0));
     }
 
-    /// Only taken in, not printed: who runs these tests counts such lines as well.
+    /// Only parsed, not printed: the runner of these tests counts such lines as well.
     #[test]
     fn a_test_that_says_that_it_does_not_run_has_not_passed() {
         let mut counts = Counts::default();

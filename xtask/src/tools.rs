@@ -1,5 +1,5 @@
-//! Programs of `check` that are not Rust's own: of the versions and digests in `tools.txt`, in an environment of their
-//! own below `target`.
+//! Programs of `check` that are not part of Rust: with the versions and digests in `tools.txt`, in a separate
+//! environment below `target`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn environment() -> PathBuf {
     target().join("tools")
 }
 
-/// Gets them; does nothing where they are.
+/// Installs them; does nothing if they are there.
 pub(crate) fn setup() -> Result<()> {
     let wanted = std::fs::read_to_string(root().join(LIST))?;
     let stamp = environment().join("made-from.txt");

@@ -1,5 +1,6 @@
-//! The web console in `console`: built into `console/dist`, which is committed, so that the program builds without Node. This
-//! proves that it is what the sources make, and runs the console's own tests. Nothing here touches what is served but `build`.
+//! The web console in `console`: built into `console/dist`, which is committed, so that the program builds without
+//! Node. This verifies that it matches the sources, and runs the console's own tests. Only `build` changes what is
+//! served.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn folder() -> PathBuf {
     root().join("console")
 }
 
-/// Its tests in a browser, before real coordinators and workers.
+/// Its tests in a browser, with real coordinators and workers.
 fn browser() -> PathBuf {
     root().join("tests/console")
 }
@@ -35,7 +36,7 @@ pub(crate) fn setup() -> Result<()> {
     [folder(), browser()].iter().try_for_each(|folder| packages(folder))
 }
 
-/// `cargo xtask console`: writes `console/dist` anew.
+/// `cargo xtask console`: builds `console/dist`.
 pub(crate) fn build() -> Result<bool> {
     setup()?;
     built(&folder().join("dist"))?;
@@ -47,7 +48,7 @@ fn built(out: &Path) -> Result<()> {
     must(&mut program(&["node_modules/vite/bin/vite.js", "build", "--outDir", &out, "--emptyOutDir"]))
 }
 
-/// Whether `console/dist` is what its sources make: builds them aside and compares every byte.
+/// Whether `console/dist` matches its sources: builds them elsewhere and compares every byte.
 pub(crate) fn is_fresh() -> Result<bool> {
     setup()?;
     let made = target().join("web/dist");
@@ -82,7 +83,7 @@ fn contents(top: &Path) -> Result<Contents> {
     Ok(found)
 }
 
-/// The files that are in one alone, or differ.
+/// The files that are in only one, or differ.
 fn differences(committed: &Contents, made: &Contents) -> Vec<String> {
     let names: std::collections::BTreeSet<_> = committed.keys().chain(made.keys()).collect();
     names.into_iter().filter(|name| committed.get(*name) != made.get(*name)).cloned().collect()
@@ -91,7 +92,7 @@ fn differences(committed: &Contents, made: &Contents) -> Vec<String> {
 /// Its linters.
 pub(crate) fn linters() -> Result<Vec<Command>> {
     setup()?;
-    // As `npm run check`, each by itself.
+    // Like `npm run check`, but each separately.
     Ok(vec![
         program(&[
             "node_modules/svelte-check/bin/svelte-check",
@@ -105,7 +106,7 @@ pub(crate) fn linters() -> Result<Vec<Command>> {
     ])
 }
 
-/// Runs its tests: what it computes, then every page in a browser.
+/// Runs its tests: unit tests, then every page in a browser.
 pub(crate) fn test(shipped: Option<&Path>, mark: &str, rest: &[String]) -> Result<Tally> {
     let some = !rest.is_empty();
     let mut units = program(&["node_modules/vitest/vitest.mjs", "run", "--passWithNoTests=false"]);

@@ -6,12 +6,12 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::command::{is_installed, must, root, target};
 
-/// The package with which it is fetched; suites that name it get the server.
+/// The package that fetches it; suites that name it get the server.
 pub(crate) const MAVEN: &str = "maven";
-/// Says that all of it is there.
+/// Marks a complete download.
 const SERVER: &str = "zookeeper-3.9.5.jar";
 
-/// Fetches it unless it is there. Maven checks what it fetches against the repository's digests.
+/// Fetches it unless it is there. Maven verifies the repository's digests.
 pub(crate) fn setup() -> Result<()> {
     let folder = target().join("zookeeper");
     if folder.join(SERVER).is_file() {
@@ -23,7 +23,7 @@ pub(crate) fn setup() -> Result<()> {
         println!("    $ sudo apt-get install default-jre-headless maven");
         return Ok(());
     }
-    // Copied aside and moved in one step: a half of it would look like all of it.
+    // Copied to a temporary folder and moved in one step: a partial copy would look complete.
     let aside = target().join("zookeeper.part");
     if aside.exists() {
         std::fs::remove_dir_all(&aside)?;

@@ -16,7 +16,7 @@ type lines struct {
 	worker string
 }
 
-// line is one of them; what is about the process has no run.
+// line is one of them; one about the process has no run.
 type line struct {
 	At     int64  `json:"at"`
 	Wall   int64  `json:"wall"`
@@ -59,7 +59,7 @@ func (l *lines) run(what, detail string, run *rosterd.Run) {
 	}})
 }
 
-// write puts one line at once: none is left in a process that is killed, and lines of several goroutines do not mix.
+// write writes one line immediately: a process that is killed loses none, and lines of several goroutines do not mix.
 func (l *lines) write(said line) {
 	said.At, said.Wall, said.Worker = int64(clock.Boot()), time.Now().UnixMilli(), l.worker
 	text, err := json.Marshal(said)

@@ -1,9 +1,10 @@
-// Command conformance is a worker for the conformance kit: its handler does what the item's parameter says, so that the kit
+// Command conformance is a worker for the conformance kit: its handler does what the item's parameter says, so the kit
 // writes the script.
 //
-// The environment says what every client reads, and CONFORMANCE_JOBS, CONFORMANCE_SLOTS, CONFORMANCE_DRAIN_MS,
-// CONFORMANCE_ADDRESS, CONFORMANCE_CONFIG, CONFORMANCE_NAME and CONFORMANCE_LOG. A parameter has steps, parted by `;`: see
-// steps.go. What becomes of each run is written as one JSON object a line, in the form that `rosterd verify` reads.
+// The environment has the variables that every client reads, and CONFORMANCE_JOBS, CONFORMANCE_SLOTS,
+// CONFORMANCE_DRAIN_MS, CONFORMANCE_ADDRESS, CONFORMANCE_CONFIG, CONFORMANCE_NAME and CONFORMANCE_LOG. A parameter has
+// steps, separated by `;`: see steps.go. The events of each run are written as one JSON object a line, in the format
+// that `rosterd verify` reads.
 package main
 
 import (
@@ -76,7 +77,7 @@ func add(worker *rosterd.Worker, log *lines, name string) {
 	worker.Job(name, written(log, handler), options...)
 }
 
-// written tells the log when user code begins and ends.
+// written logs when user code begins and ends.
 func written(log *lines, handler rosterd.Handler) rosterd.Handler {
 	return func(ctx context.Context, run *rosterd.Run) error {
 		log.run("start", "", run)

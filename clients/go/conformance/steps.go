@@ -12,10 +12,10 @@ import (
 	"github.com/rosterd/rosterd/clients/go"
 )
 
-// gateEvery is how often a gate is looked at.
+// gateEvery is how often a gate is checked.
 const gateEvery = 5 * time.Millisecond
 
-// A step is one word of a parameter, and what follows it.
+// A step is one word of a parameter, with its arguments.
 type step func(ctx context.Context, run *rosterd.Run, rest string) error
 
 // steps are all words but `batches`, which dataflow reads.
@@ -31,7 +31,7 @@ func init() {
 		"sleep": timed(func(ctx context.Context, length time.Duration) error { return pause(ctx, length) }),
 		// Spins on the processor, and stops when told to.
 		"busy": timed(busy),
-		// Occupies its goroutine without ever looking.
+		// Occupies its goroutine, and never checks whether to stop.
 		"block": timed(func(_ context.Context, length time.Duration) error { time.Sleep(length); return nil }),
 		// Waits, and ignores being told to stop.
 		"ignore":   timed(func(_ context.Context, length time.Duration) error { time.Sleep(length); return nil }),
@@ -155,7 +155,7 @@ func gate(ctx context.Context, _ *rosterd.Run, path string) error {
 	}
 }
 
-// once performs a step if a file does not exist, and makes it.
+// once performs a step if a file does not exist, and creates the file.
 func once(ctx context.Context, run *rosterd.Run, rest string) error {
 	path, step, _ := strings.Cut(rest, " ")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

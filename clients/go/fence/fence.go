@@ -1,8 +1,8 @@
-// Package fence has writes that a store refuses once it has seen a higher token: those of a run that another one has replaced.
+// Package fence has writes that a store refuses once it has seen a higher token: those of a replaced run.
 //
-// The lease makes two runs of an item at a time rare; a process that stood still in the middle of a write can still wake after its
-// lease. Only the store can tell then. None of these needs a library beyond the client that the program has anyway. What they
-// write is the same in all languages, so that workers in several share it.
+// The lease makes two runs of an item at a time rare; a process that was frozen in the middle of a write can still
+// resume after its lease. Only the store can detect that. This package needs only the client library that the program
+// has anyway. Their formats are the same in all languages, so that workers in several share them.
 package fence
 
 import (
@@ -10,12 +10,12 @@ import (
 	"fmt"
 )
 
-// ErrFenced is what every FencedError is.
+// ErrFenced matches every FencedError.
 var ErrFenced = errors.New("a newer run of the item took this one's place")
 
 // A FencedError says that the store has seen a higher token, and that nothing was written.
 type FencedError struct {
-	// What was to be written.
+	// What is the target of the write.
 	What  string
 	Token int64
 	// Seen is the token that the store has seen.

@@ -45,7 +45,7 @@ func good(t *testing.T, err error) {
 
 // ---- S3
 
-// bucket answers PutObject and HeadObject as S3 does: each is atomic, and judged by the ETag of the moment.
+// bucket answers PutObject and HeadObject as S3 does: each is atomic, and conditional on the current ETag.
 type bucket struct {
 	mutex       sync.Mutex
 	body, token string
@@ -81,10 +81,10 @@ func (b *bucket) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	}
 }
 
-// store is the two requests over HTTP, as a program without an SDK makes them.
+// store makes the two requests over HTTP, like a program without an SDK.
 type store struct {
 	url string
-	// between look and put, once.
+	// between runs between head and put, once.
 	between func()
 }
 
@@ -189,7 +189,7 @@ func TestARunThatWakesWithItsRenameStillToComeMakesANameThatNobodyReads(t *testi
 	folder := t.TempDir()
 	file := fence.File{Path: filepath.Join(folder, "report.csv")}
 	good(t, file.Write([]byte("new"), run(newer)))
-	// As it slept: all its checks are behind it.
+	// As if it had slept: it has passed all its checks.
 	for _, name := range []string{"report.csv.0009007199254740993", "report.csv.bak", "report.csv.+009007199254740999"} {
 		good(t, os.WriteFile(filepath.Join(folder, name), []byte("late"), 0o600))
 	}

@@ -17,10 +17,10 @@ import (
 // digits: 63 bits have 19.
 const digits = 19
 
-// File is one file that runs of an item write as a whole: each run writes a name of its own, which ends in its token
-// (PATH.0000000000000000005), and the highest token is the file. A run that wakes after another has taken its place can only
-// make a name that nobody reads any more. No lock is needed, so none is left behind by a process that dies, or is believed to be
-// held by one that sleeps.
+// File is one file that runs of an item write as a whole: each run writes its own name, which ends in its token
+// (PATH.0000000000000000005); readers use the highest token. A run that resumes after another has taken its place can
+// only create a name that is no longer read. No lock is needed, so a process that dies leaves none behind, and a
+// sleeping one does not appear to hold one.
 type File struct {
 	Path string
 }
@@ -35,7 +35,7 @@ func (f File) Write(content []byte, run *rosterd.Run) error {
 	if err := replace(own, content); err != nil {
 		return err
 	}
-	// A newer run may have come meanwhile: nobody reads ours then.
+	// A newer run may have written meanwhile: then readers ignore ours.
 	if err := f.judge(run); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (f File) Write(content []byte, run *rosterd.Run) error {
 	return nil
 }
 
-// Current is the path of the content that counts now; empty: none was written. It may be removed by a newer write.
+// Current is the path of the current content; empty: none was written. A newer write may remove it.
 func (f File) Current() (string, error) {
 	tokens, err := f.tokens()
 	if err != nil || len(tokens) == 0 {
@@ -62,7 +62,7 @@ func (f File) Current() (string, error) {
 	return f.name(tokens[len(tokens)-1]), nil
 }
 
-// Read is the content that counts now; fs.ErrNotExist: none was written.
+// Read is the current content; fs.ErrNotExist: none was written.
 func (f File) Read() ([]byte, error) {
 	for {
 		path, err := f.Current()
@@ -73,7 +73,7 @@ func (f File) Read() ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: f.Path, Err: fs.ErrNotExist}
 		}
 		content, err := os.ReadFile(path)
-		// Replaced between the two: then there is a newer one.
+		// It was replaced between the two steps: there is a newer one.
 		if !errors.Is(err, fs.ErrNotExist) {
 			return content, err
 		}
@@ -91,7 +91,7 @@ func (f File) judge(run *rosterd.Run) error {
 	return nil
 }
 
-// tokens that the file has names of, in rising order.
+// tokens are those of the file's names, ascending.
 func (f File) tokens() ([]int64, error) {
 	entries, err := os.ReadDir(filepath.Dir(f.Path))
 	if err != nil {
@@ -115,7 +115,7 @@ func (f File) name(token int64) string {
 	return fmt.Sprintf("%s.%0*d", f.Path, digits, token)
 }
 
-// replace writes a file so that after a crash it is there as a whole, or not.
+// replace writes a file atomically: after a crash it is complete, or not there.
 func replace(path string, content []byte) error {
 	unfinished := path + ".new"
 	defer func() { _ = os.Remove(unfinished) }()
@@ -142,7 +142,7 @@ func writeDurably(path string, content []byte) (err error) {
 
 func syncFolder(path string) (err error) {
 	if runtime.GOOS == "windows" {
-		// There a folder cannot be synced, and a rename is written through by itself.
+		// Windows cannot sync a folder, and writes a rename through by itself.
 		return nil
 	}
 	folder, err := os.Open(path)

@@ -10,17 +10,17 @@ import (
 	"github.com/rosterd/rosterd/clients/go"
 )
 
-// Tokens is a table of PostgreSQL with a row per item, which holds the highest token. To lock and compare it in the transaction
-// that writes makes all writes of that transaction conditional.
+// Tokens is a table of PostgreSQL with a row per item, which holds the highest token. Locking and comparing it in the
+// transaction that writes makes all its writes conditional.
 //
-// Where the written row has a column for the token, no table is needed:
+// If the written row has a column for the token, no table is needed:
 //
 //	UPDATE account SET …, token = $1 WHERE id = $2 AND token <= $1
 //
 // and no row means that the run is fenced.
 type Tokens struct {
 	DB *sql.DB
-	// Table is rosterd_tokens unless something else is said: lower-case, with a schema or without.
+	// Table is rosterd_tokens by default: lower-case, with a schema or without.
 	Table string
 }
 
@@ -36,7 +36,7 @@ func (t Tokens) table() (string, error) {
 	return t.Table, nil
 }
 
-// Create makes the table if it is absent.
+// Create creates the table if it is absent.
 func (t Tokens) Create(ctx context.Context) error {
 	table, err := t.table()
 	if err != nil {
@@ -47,8 +47,9 @@ func (t Tokens) Create(ctx context.Context) error {
 	return err
 }
 
-// Transaction carries out write in a transaction that is committed only if no higher token was seen for the run's item; it
-// returns a *FencedError otherwise. The item's row stays locked until the end, so that a newer run waits and then outbids.
+// Transaction carries out write in a transaction that is committed only if no higher token was seen for the run's item;
+// it returns a *FencedError otherwise. The item's row stays locked until the end, so that a newer run waits and then
+// claims it.
 func (t Tokens) Transaction(ctx context.Context, run *rosterd.Run, write func(tx *sql.Tx) error) (err error) {
 	table, err := t.table()
 	if err != nil {
@@ -58,7 +59,7 @@ func (t Tokens) Transaction(ctx context.Context, run *rosterd.Run, write func(tx
 	if err != nil {
 		return err
 	}
-	// What went wrong first is what counts; after a commit it does nothing.
+	// The first error counts; after a commit it does nothing.
 	defer func() { _ = tx.Rollback() }()
 	done, err := tx.ExecContext(ctx, "INSERT INTO "+table+" AS seen (job, item, token) VALUES ($1, $2, $3) "+
 		"ON CONFLICT (job, item) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token",
@@ -96,7 +97,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, given ...any) *sql.Row
 }
 
-// seen is 0 where no token was.
+// seen is 0 if there was no token.
 func (t Tokens) seen(ctx context.Context, from querier, table string, run *rosterd.Run) (seen int64, err error) {
 	row := from.QueryRowContext(ctx, "SELECT token FROM "+table+" WHERE job = $1 AND item = $2", run.Job, run.Item)
 	if err := row.Scan(&seen); err != nil && !errors.Is(err, sql.ErrNoRows) {

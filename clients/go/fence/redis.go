@@ -15,13 +15,13 @@ import (
 //	}
 type Evaluate func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
-// Keys are those of Redis that runs of an item write: hashes with the fields token and value. A script compares the token and
-// writes, and no other command comes between.
+// Keys writes keys of Redis for runs of an item: hashes with the fields token and value. A script compares the token
+// and writes, with no other command in between.
 type Keys struct {
 	Evaluate Evaluate
 }
 
-// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
+// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then character by character.
 const (
 	compareScript = `
 local seen = redis.call('HGET', KEYS[1], 'token')

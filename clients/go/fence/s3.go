@@ -11,10 +11,10 @@ import (
 // TokenMetadata is the metadata of an object that holds the token of the run that wrote it (x-amz-meta-rosterd-token).
 const TokenMetadata = "rosterd-token"
 
-// maxPuts: an object that changes so often while it is to be written is written without fences.
+// maxPuts bounds the attempts: an object that changes this often is written without fences.
 const maxPuts = 10
 
-// ObjectHead is what is known of an object that exists.
+// ObjectHead is the metadata of an existing object.
 type ObjectHead struct {
 	ETag string
 	// Token is the metadata TokenMetadata; empty: it was not written by a fence.
@@ -25,16 +25,16 @@ type ObjectHead struct {
 type ObjectStore interface {
 	// Head is HeadObject; nil: there is none.
 	Head(ctx context.Context, key string) (*ObjectHead, error)
-	// Put is PutObject with the metadata, and with `If-Match: ifMatch`, or `If-None-Match: *` where that is empty. False: the
-	// condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
+	// Put is PutObject with the metadata, and with `If-Match: ifMatch`, or `If-None-Match: *` if that is empty. False: the
+	// condition did not hold (412, 409 for a conflict, or 404 if the object with the ETag is gone).
 	Put(ctx context.Context, key string, body []byte, ifMatch string, metadata map[string]string) (bool, error)
 }
 
-// Object is one object that runs of an item write. It carries the token of the run that wrote it, and is put only if it is still
-// the one that was looked at.
+// Object is one object that runs of an item write. It carries the token of the run that wrote it, and is put only if it
+// has not changed since the fence read it.
 //
-// An ETag is made of the body: two runs that write the very same bytes make one ETag, and a late run between them is not found
-// out. So let the body differ with each run, for example by a field with its token.
+// An ETag is made from the body: two runs that write the very same bytes make one ETag, and the fence does not detect a
+// late run between them. So make the body of each run different, for example by a field with its token.
 type Object struct {
 	Store ObjectStore
 	Key   string
@@ -60,7 +60,7 @@ func (o Object) Put(ctx context.Context, body []byte, run *rosterd.Run) error {
 		if err != nil || written {
 			return err
 		}
-		// Somebody was quicker: their token decides.
+		// Another writer was quicker: its token decides.
 	}
 	return fmt.Errorf("%s: it changed %d times while it was to be written: is it written without fences?", what, maxPuts)
 }

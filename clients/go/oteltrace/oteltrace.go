@@ -1,5 +1,5 @@
-// Package oteltrace runs handlers within the trace that their runs belong to: all runs of a fire share one. It needs the API of
-// OpenTelemetry alone.
+// Package oteltrace runs handlers within the trace that their runs belong to: all runs of a fire share one. It needs
+// only the API of OpenTelemetry.
 //
 //	w, err := rosterd.NewWorker(rosterd.WithMiddleware(oteltrace.Middleware()))
 //
@@ -33,7 +33,7 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(c *config) { c.provider = provider }
 }
 
-// WithPropagator reads the run's trace context. Default: W3C Trace Context, which is what a coordinator writes.
+// WithPropagator reads the run's trace context. Default: W3C Trace Context, which coordinators write.
 func WithPropagator(propagator propagation.TextMapPropagator) Option {
 	return func(c *config) { c.propagator = propagator }
 }
@@ -66,7 +66,7 @@ func (c *config) attempt(ctx context.Context, run *rosterd.Run, next rosterd.Han
 			attribute.String("rosterd.source", string(run.Source)),
 			attribute.String("rosterd.instance", run.InstanceID),
 		))
-	// A panic goes on its way.
+	// A panic passes through.
 	defer span.End()
 	err := next(ctx, run)
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 	CancelReason_CANCEL_REASON_UNSPECIFIED CancelReason = 0
 	// An operator asked for it.
 	CancelReason_CANCEL_REASON_OPERATOR CancelReason = 1
-	// Another run of the item took its place, or the worker was marked dead: nothing of this run is believed.
+	// Another run of the item took its place, or the worker was marked dead: its report will be refused.
 	CancelReason_CANCEL_REASON_FENCED    CancelReason = 2
 	CancelReason_CANCEL_REASON_TIMED_OUT CancelReason = 3
 )
@@ -91,7 +91,7 @@ const (
 	ReportResult_REPORT_RESULT_UNSPECIFIED ReportResult = 0
 	// Committed, now or before.
 	ReportResult_REPORT_RESULT_ACCEPTED ReportResult = 1
-	// The token is not the item's run: another run took its place. Nothing was changed.
+	// The token is not that of the item's run: another run took its place. Nothing was changed.
 	ReportResult_REPORT_RESULT_FENCED ReportResult = 2
 	// The report breaks a rule (message says which). Nothing was changed: the client reports the run as FAILED, once, with an error
 	// that says why.
@@ -685,13 +685,13 @@ type Hello struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// From the last Welcome; empty at the first Hello of a process.
 	WorkerId string `protobuf:"bytes,2,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
-	// From the last Welcome: proves that this is the process that got the worker_id. Secret. It counts only with a credential of
-	// the name with which that Welcome was asked for.
+	// From the last Welcome: proves that this is the process that got the worker_id. Secret. It is valid only with a credential
+	// of the name that obtained that Welcome.
 	ResumeKey string `protobuf:"bytes,3,opt,name=resume_key,json=resumeKey,proto3" json:"resume_key,omitempty"`
 	// Numbers this process's streams: 1 for the first, larger for each later one.
 	StreamNumber uint64 `protobuf:"varint,4,opt,name=stream_number,json=streamNumber,proto3" json:"stream_number,omitempty"`
-	// The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. That of the
-	// first Hello counts for as long as the worker_id does.
+	// The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. The address of
+	// the first Hello is valid as long as the worker_id.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	// Free labels, at most 32 of 128 bytes.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -704,14 +704,14 @@ type Hello struct {
 	// The worker's wall clock when it sent this, to warn of a clock that is off.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// Jobs registered before: their instances are moved to this stream's coordinator before Welcome. Those that the credential
-	// is not for any more are answered Refused after it, one by one.
+	// no longer covers are answered with Refused after it, one by one.
 	Jobs []string `protobuf:"bytes,11,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// The worker keeps a Trigger until its starts_in has passed, so it may be sent before its time. Without this,
-	// none is.
+	// The worker keeps a Trigger until its starts_in has passed, so the coordinator may send it early. If false, none is sent
+	// early.
 	HoldsTriggers bool `protobuf:"varint,12,opt,name=holds_triggers,json=holdsTriggers,proto3" json:"holds_triggers,omitempty"`
-	// Every other job that this process has asked to register on an earlier stream, answered or not: it may have been
-	// given runs of them, which take its slots, so that their records are read before Welcome. Its instances of them
-	// are put when it registers them on this stream.
+	// Every other job that this process has asked to register on an earlier stream, answered or not. The worker may have runs of
+	// them, which take its slots, so the coordinator reads their records before Welcome. It creates the instances when the worker
+	// registers the jobs on this stream.
 	JobsAsked     []string `protobuf:"bytes,13,rep,name=jobs_asked,json=jobsAsked,proto3" json:"jobs_asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -841,12 +841,12 @@ func (x *Hello) GetJobsAsked() []string {
 // Answers Hello after the attachment was committed.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The worker's identity. When it is not the one of the Hello, the old one was marked dead: every run in
-	// flight is fenced, must stop, and its report will be refused.
+	// The worker's identity. If it differs from that of the Hello, the old one was marked dead: every run in flight is fenced and
+	// must stop, and its report will be refused.
 	WorkerId string `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// {address}@-@{worker_id}: the worker's id under each of its jobs.
 	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
-	// To be given back in the next Hello. Secret.
+	// The client sends it in the next Hello. Secret.
 	ResumeKey string `protobuf:"bytes,3,opt,name=resume_key,json=resumeKey,proto3" json:"resume_key,omitempty"`
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The lease: counted by the worker from when it sent the last heartbeat that was acknowledged (at first
@@ -855,11 +855,11 @@ type Welcome struct {
 	// How often to send a Heartbeat.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	StopBudget        *durationpb.Duration `protobuf:"bytes,7,opt,name=stop_budget,json=stopBudget,proto3" json:"stop_budget,omitempty"`
-	// Where other coordinators of this namespace listen (URLs), to be tried when this one is lost.
+	// Where other coordinators of this namespace listen (URLs), to try when this one is lost.
 	Coordinators []string `protobuf:"bytes,8,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
-	// Credits: how many reports may be unacknowledged; more are answered by closing the stream.
+	// Credits: how many reports may be unacknowledged; the coordinator closes a stream that has more.
 	MaxUnacknowledgedReports uint32 `protobuf:"varint,9,opt,name=max_unacknowledged_reports,json=maxUnacknowledgedReports,proto3" json:"max_unacknowledged_reports,omitempty"`
-	// Who this is, for people.
+	// The coordinator's id, for people.
 	CoordinatorId string `protobuf:"bytes,10,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,7 +975,7 @@ type Register struct {
 	// A job file (YAML or JSON, Elastic-Job's field names) that creates the job if it is absent; empty: the job
 	// must exist. At most 64 KiB.
 	Config string `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	// The config replaces what is registered.
+	// The config replaces that of a job that exists.
 	Overwrite     bool `protobuf:"varint,4,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1084,8 +1084,8 @@ func (x *Unregister) GetJob() string {
 	return ""
 }
 
-// The worker is no instance of the job any more, and is given no run of it from then on. Those that it was given before go on,
-// one that it is told of only now included.
+// The worker is no longer an instance of the job, and gets no run of it from then on. Runs that it got before go on, including
+// one whose Trigger arrives only now.
 type Unregistered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1137,12 +1137,13 @@ type Registered struct {
 	Kind               JobKind                `protobuf:"varint,3,opt,name=kind,proto3,enum=rosterd.v1.JobKind" json:"kind,omitempty"`
 	// dataflow: go on until fetch is empty.
 	Streaming bool `protobuf:"varint,4,opt,name=streaming,proto3" json:"streaming,omitempty"`
-	// The lease in force from now on, shorter where the job asks for a disconnect_grace; with its heartbeat.
+	// The lease in force from now on, shorter if the job has a disconnect_grace; with its heartbeat.
 	Lease             *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// Where the config of the Register differs from the job, which existed: it has no effect without overwrite. At most 32 fields.
+	// The fields in which the config of the Register differs from the job that existed: without overwrite they have no effect. At
+	// most 32 fields.
 	ConfigDifferences []*ConfigDifference `protobuf:"bytes,7,rep,name=config_differences,json=configDifferences,proto3" json:"config_differences,omitempty"`
-	// From when this was written until the job's next scheduled time, for what people are told; unset: the job has none.
+	// From when this was written until the job's next scheduled time, for messages to people; unset: the job has none.
 	NextFireIn    *durationpb.Duration `protobuf:"bytes,8,opt,name=next_fire_in,json=nextFireIn,proto3" json:"next_fire_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1361,14 +1362,14 @@ func (x *Refused) GetMessage() string {
 	return ""
 }
 
-// Sent every heartbeat_interval, also while draining, apart from user code.
+// Sent every heartbeat_interval, also while draining, independently of user code.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Numbers the heartbeats of a stream, from 1.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Every run that is in user code or whose outcome is not acknowledged.
 	RunsInFlight []*RunRef `protobuf:"bytes,2,rep,name=runs_in_flight,json=runsInFlight,proto3" json:"runs_in_flight,omitempty"`
-	// The lease that the worker counts with now.
+	// The lease that the worker uses now.
 	Lease         *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1470,8 +1471,8 @@ func (x *HeartbeatAck) GetSequence() uint64 {
 	return 0
 }
 
-// What this worker owns of a job now, and what all runs of the job are told. Comes after Registered and whenever
-// one of them has changed, before the first Trigger that follows the change; a Trigger is what starts a run.
+// The items of a job that this worker owns now, and what all runs of the job share. Sent after Registered and after each
+// change, before the first Trigger that follows the change. Only a Trigger starts a run.
 type Assignment struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Job                string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1549,10 +1550,10 @@ func (x *Assignment) GetProps() map[string]string {
 	return nil
 }
 
-// Run this now. The worker checks first: lease valid, this stream current, token above every token seen for
-// the item, no run of the item still in user code. If it will not start the run it answers RunCompleted with
-// NOT_STARTED, unless the run is in flight already. A run that was sent five times, three heartbeats apart, for two leases
-// at least, and that no heartbeat names, is ended by the coordinator as crashed.
+// Run this now. The worker checks first: lease valid, this stream current, token above every token seen for the item, no run of
+// the item still in user code. If it will not start the run it answers RunCompleted with NOT_STARTED, unless the run is in
+// flight already. The coordinator ends a run as crashed if it has sent it five times, three heartbeats apart, over at least two
+// leases, and no heartbeat lists it.
 type Trigger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1576,16 +1577,17 @@ type Trigger struct {
 	// retry_backoff_max (unset: no bound).
 	MaxAttempts  uint32               `protobuf:"varint,13,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	RetryBackoff *durationpb.Duration `protobuf:"bytes,14,opt,name=retry_backoff,json=retryBackoff,proto3" json:"retry_backoff,omitempty"`
-	// User code begins when this much time has passed since the Trigger came; unset: at once. Until then the run is in
-	// flight, and takes a slot. With its stream it is let go of without a report: the Trigger is sent again on the next.
+	// User code begins when this much time has passed since the Trigger arrived; unset: at once. Until then the run is in flight,
+	// and takes a slot. If the stream ends, the worker drops the run without a report: the coordinator sends the Trigger again on
+	// the next one.
 	StartsIn               *durationpb.Duration `protobuf:"bytes,15,opt,name=starts_in,json=startsIn,proto3" json:"starts_in,omitempty"`
 	RetryBackoffMultiplier uint32               `protobuf:"varint,16,opt,name=retry_backoff_multiplier,json=retryBackoffMultiplier,proto3" json:"retry_backoff_multiplier,omitempty"`
 	RetryBackoffMax        *durationpb.Duration `protobuf:"bytes,17,opt,name=retry_backoff_max,json=retryBackoffMax,proto3" json:"retry_backoff_max,omitempty"`
-	// Elastic-Job's id of the task, {job}@-@{item}@-@READY@-@{instance_id}, for what was written to look for it. It does not tell
-	// one run of an item from another: the token does.
+	// Elastic-Job's id of the task, {job}@-@{item}@-@READY@-@{instance_id}, for programs that expect it. It does not distinguish
+	// the runs of an item; the token does.
 	TaskId string `protobuf:"bytes,18,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` where there is one. All
-	// runs of a fire share its trace. Empty: none.
+	// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there is one. All
+	// runs of a fire share its trace. Empty: there is no trace.
 	TraceContext  map[string]string `protobuf:"bytes,19,rep,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1807,9 +1809,9 @@ func (x *Cancel) GetMessage() string {
 	return ""
 }
 
-// User code of a run has begun. To be said with the next heartbeat at the latest: changes of the job are acknowledged once runs
-// told before have begun. Of a run that has ended meanwhile it need not be said; of one that is never said to have begun it is
-// assumed once heartbeats have named the run for half a second.
+// User code of a run has begun. The worker sends this with the next heartbeat at the latest: the coordinator acknowledges a
+// change of the job only when runs that it sent before have begun. It may be left out if the run has ended meanwhile. Without
+// it, the coordinator assumes that a run has begun once heartbeats have listed it for half a second.
 type RunStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1877,9 +1879,9 @@ type RunProgress struct {
 	Percent uint32 `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`
 	// At most 1 KiB.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// The item's offset so far, at most 64 KiB; unset: as it was. Written about once a second, so that a run that takes this
-	// one's place after a crash goes on from there; what was not written yet is written with the run's end. A job without
-	// monitorExecution keeps nothing of its runs: there it is dropped.
+	// The item's offset so far, at most 64 KiB; unset: unchanged. The coordinator writes it about once a second, so that a run
+	// that replaces this one after a crash continues from there; what it has not written yet, it writes with the run's end. It
+	// drops the offset of a job without monitorExecution.
 	Offset        []byte `protobuf:"bytes,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1943,7 +1945,7 @@ func (x *RunProgress) GetOffset() []byte {
 	return nil
 }
 
-// The outcome of a run. Kept by the client until acknowledged, and sent again after every Welcome.
+// The outcome of a run. The client keeps it until it is acknowledged, and sends it again after every Welcome.
 type RunCompleted struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Run     *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1953,12 +1955,12 @@ type RunCompleted struct {
 	// Records processed, as the handler counts them.
 	Processed uint64 `protobuf:"varint,4,opt,name=processed,proto3" json:"processed,omitempty"`
 	Failed    uint64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
-	// The item's new offset, at most 64 KiB; unset: as it was. A job without monitorExecution keeps nothing of its runs:
-	// there it is dropped.
+	// The item's new offset, at most 64 KiB; unset: unchanged. The coordinator drops the offset of a job without
+	// monitorExecution.
 	Offset    []byte                 `protobuf:"bytes,6,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// What was made, at most 64 KiB: a result, or the tail of a program's output.
+	// A result, or the tail of a program's output, at most 64 KiB.
 	Output        string `protobuf:"bytes,9,opt,name=output,proto3" json:"output,omitempty"`
 	Attempt       uint32 `protobuf:"varint,10,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2065,12 +2067,12 @@ func (x *RunCompleted) GetAttempt() uint32 {
 	return 0
 }
 
-// Answers RunCompleted once what it says is durable. The client forgets the report; see REPORT_RESULT_INVALID.
+// Answers RunCompleted once its content is durable. The client forgets the report; see REPORT_RESULT_INVALID.
 type ReportAck struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Run    *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Result ReportResult           `protobuf:"varint,2,opt,name=result,proto3,enum=rosterd.v1.ReportResult" json:"result,omitempty"`
-	// A code of the table of error codes where it was not accepted.
+	// A code of the table of error codes if the report was not accepted.
 	Code          string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2215,9 +2217,9 @@ func (x *Callback) GetTimeout() *durationpb.Duration {
 type CallbackDone struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	CallbackId string                 `protobuf:"bytes,1,opt,name=callback_id,json=callbackId,proto3" json:"callback_id,omitempty"`
-	// Empty: it went well.
+	// Empty: it succeeded.
 	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// Nobody answered: it took longer than its timeout. What the job says of a fire without answer holds.
+	// There is no answer: the callback took longer than its timeout. The job's policy for a fire without an answer applies.
 	TimedOut      bool `protobuf:"varint,3,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2328,7 +2330,7 @@ func (x *Drain) GetGrace() *durationpb.Duration {
 	return nil
 }
 
-// The worker wants to leave: no new Triggers, please.
+// The worker wants to leave, and asks for no new Triggers.
 type DrainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2439,7 +2441,7 @@ func (*Goodbye) Descriptor() ([]byte, []int) {
 	return file_rosterd_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
-// The worker is gone without a trace of failure. The client may exit.
+// The worker has left in order. The client may exit.
 type GoodbyeAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

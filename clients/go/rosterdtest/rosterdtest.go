@@ -20,23 +20,23 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// A Trigger is what the run is given; all of it may be left out.
+// A Trigger is the input of the run; all fields are optional.
 type Trigger struct {
-	// Job is "test" unless something else is said.
+	// Job is "test" by default.
 	Job  string
 	Item int
-	// Total is 1 unless more is said.
+	// Total is 1 by default.
 	Total int
-	// Token is 1 unless more is said.
+	// Token is 1 by default.
 	Token         int64
 	ItemParameter string
 	JobParameter  string
 	Props         map[string]string
-	// FireTime is now unless something else is said.
+	// FireTime is now by default.
 	FireTime time.Time
-	// Source is SourceManual unless something else is said.
+	// Source is SourceManual by default.
 	Source rosterd.Source
-	// Attempt is 1 unless more is said.
+	// Attempt is 1 by default.
 	Attempt   int
 	Offset    []byte
 	Deadline  time.Time
@@ -44,11 +44,11 @@ type Trigger struct {
 	// Leaving: the worker is leaving.
 	Leaving      bool
 	TraceContext map[string]string
-	// Logger takes what Run.Log writes; nil: nothing does.
+	// Logger gets the lines of Run.Log; nil: they are dropped.
 	Logger *slog.Logger
 }
 
-// An Outcome is what would be reported of the run, if no other attempt followed.
+// An Outcome is what would be reported about the run, if no other attempt followed.
 type Outcome string
 
 // The outcomes of a run that began.
@@ -63,13 +63,13 @@ type End struct {
 	Outcome Outcome
 	// Retryable: another attempt would follow, if the job has more.
 	Retryable bool
-	// Output is what Run.SetOutput has left.
+	// Output is that of Run.SetOutput.
 	Output string
-	// Error is what is recorded of what the handler returned or panicked with.
+	// Error is the recorded text of what the handler returned or panicked with.
 	Error string
 	// Err is that itself.
 	Err error
-	// Processed and Failed are what Run.Count has counted.
+	// Processed and Failed are the counts of Run.Count.
 	Processed, Failed int
 	// Offset is nil if it was not set.
 	Offset []byte

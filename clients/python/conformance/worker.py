@@ -1,8 +1,8 @@
-"""A worker for the conformance kit: its handler does what the item's parameter says, so that the kit writes the script.
+"""A worker for the conformance kit: its handler does what the item's parameter says, so the kit writes the script.
 
-Steps, parted by `;`: succeed, fail TEXT, fatal TEXT, sleep MS, busy MS, block MS, ignore MS, progress N [TEXT],
-output TEXT, offset TEXT, append TEXT, count N M, gate PATH, once PATH STEP, and of a dataflow job batches N. What
-happens is written as lines that `rosterd verify` reads. The environment: what every client reads, and
+Steps, separated by `;`: succeed, fail TEXT, fatal TEXT, sleep MS, busy MS, block MS, ignore MS, progress N [TEXT],
+output TEXT, offset TEXT, append TEXT, count N M, gate PATH, once PATH STEP, and for a dataflow batches N. Events are
+written as lines that `rosterd verify` reads. The environment: the variables that every client reads, and
 CONFORMANCE_JOBS, _SLOTS, _DRAIN_MS, _ADDRESS, _CONFIG (a job file's text, with NAME for the job's name), _NAME and _LOG
 (a file for the lines).
 """
@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 
 from rosterd import Cancelled, Fatal, Fire, Options, RosterdError, Run, Worker
 
-#: How often a step that waits for something looks, in seconds.
+#: How often a step that waits for something checks, in seconds.
 LOOK = 0.005
 HANDLER_TYPE = "conformance"
 
 
 class Lines:
-    """What happened, one JSON object a line, each written at once."""
+    """The events, one JSON object a line, each written immediately."""
 
     def __init__(self, worker: str, path: str | None) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -59,7 +59,7 @@ def steps_of(run: Run) -> list[tuple[str, str]]:
 
 
 class Performance:
-    """One run: what its steps leave behind."""
+    """The effects of a run's steps."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -91,7 +91,7 @@ class Performance:
             self._run.check()
 
     def block(self, rest: str) -> None:
-        # Handlers have a thread each: it is this one that is occupied.
+        # Each handler has a thread: this step occupies its own.
         time.sleep(seconds(rest))
 
     def ignore(self, rest: str) -> None:
@@ -165,9 +165,9 @@ class Conformance:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._lock = threading.Lock()
-        # Runs of which nothing was written since their start.
+        # Runs for which only the start was written.
         self._open: set[Run] = set()
-        # Batches that dataflow runs still have to give, and what their steps have left.
+        # Batches that dataflow runs must still return, and the effects of their steps.
         self._flows: dict[Run, tuple[Iterator[int], Performance]] = {}
 
     # ---- around every attempt

@@ -3,7 +3,7 @@
 project = "rosterd for Python"
 extensions = ["sphinx.ext.autodoc"]
 html_theme = "alabaster"
-# `code` in a docstring is code.
+# Renders `code` in a docstring as code.
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

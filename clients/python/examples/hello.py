@@ -1,4 +1,4 @@
-# A hello-worker; ROSTERD_SERVER says where, without it: localhost:7700.
+# A hello-worker; it connects to ROSTERD_SERVER, else to localhost:7700.
 from rosterd import Run, Worker
 
 worker = Worker()

@@ -1,8 +1,8 @@
 """A full example: a job that comes with the worker and archives orders, one region per item.
 
-It takes batches until none is left, goes on where the last run stopped, gives its fencing token to what it writes to,
-stops when it is told to, writes its run's ids into every log line, counts, and serves health. Try it: `rosterd dev`,
-then `python orders.py`, then `rosterd jobs trigger orders`.
+It takes batches until none is left, continues where the last run stopped, passes its fencing token to the store that it
+writes to, stops on request, writes its run's ids into every log line, counts, and serves health. Try it:
+`rosterd dev`, then `python orders.py`, then `rosterd jobs trigger orders`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Archive:
 
 
 class Figures(Hooks):
-    """What a library for metrics would be told."""
+    """The calls to a metrics library."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

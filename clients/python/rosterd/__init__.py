@@ -10,7 +10,7 @@
 
     worker.run()
 
-`rosterd.testing` calls handlers in tests, `rosterd.fence` makes writes that a store refuses from runs that came late.
+`rosterd.testing` calls handlers in tests, `rosterd.fence` makes writes that a store refuses from late runs.
 """
 
 from pkgutil import extend_path
@@ -49,5 +49,6 @@ __all__ = [
     "current_run",
 ]
 
-# Code that others generate from our .proto files is in modules rosterd.v1.…: those are found beside this package.
+# Code that others generate from our .proto files is in modules rosterd.v1.…: this makes them importable beside this
+# package.
 __path__ = extend_path(__path__, __name__)

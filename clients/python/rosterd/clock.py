@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-# CLOCK_BOOTTIME goes on while the machine sleeps, so that a lease ends there too.
+# CLOCK_BOOTTIME goes on while the machine sleeps, so that a lease ends then too.
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 

@@ -13,20 +13,20 @@ from .errors import InvalidOption
 
 #: Seconds, or a timedelta.
 Span: TypeAlias = float | timedelta
-#: At most this much goes with a registration.
+#: The longest config of a registration, in bytes.
 MAX_CONFIG = 64 * 1024
 _ELASTIC_STRATEGIES = frozenset({"AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN"})
 
 
 @dataclass(frozen=True)
 class Retry:
-    """Attempts of one run: of all of them the token is the same."""
+    """Attempts of one run: all have the same token."""
 
     #: 1 to 100, the first included.
     max_attempts: int
     #: Pause before the second attempt; default: 1.
     backoff: Span | None = None
-    #: Each further pause is so many times as long as the one before; default: 2.
+    #: Each further pause is this many times as long as the one before; default: 2.
     backoff_multiplier: int | None = None
     #: No pause is longer; default: 60.
     backoff_max: Span | None = None
@@ -36,19 +36,19 @@ class Retry:
 class Guarantee:
     """Callbacks before the first and after the last item of a fire: `on_all_started`, `on_all_completed`."""
 
-    #: Hold each fire until one worker has been told that all items start.
+    #: Hold each fire until one worker has answered its callback.
     started: bool = False
-    #: Tell one worker when all items of a fire have completed.
+    #: Call back one worker when all items of a fire have completed.
     completed: bool = False
-    #: How long is waited for all items to start, and then for the answer; default: 60.
+    #: How long to wait for all items to start, and then for the answer; default: 60.
     timeout: Span | None = None
-    #: What becomes of a held fire without answer; default: it runs.
+    #: How a held fire without an answer is handled; default: it runs.
     on_timeout: Literal["run", "skip"] | None = None
 
 
 @dataclass(frozen=True)
 class JobConfig:
-    """How a job is scheduled and run. What is None is as the guide's page on job fields says.
+    """How a job is scheduled and run. Unset fields have the defaults on the guide's page on job fields.
 
     The same fields may be given to `Worker.job` itself.
     """
@@ -66,15 +66,15 @@ class JobConfig:
     description: str | None = None
     #: A label of the job, for people.
     label: str | None = None
-    #: Properties by name, handed to the worker.
+    #: Properties by name, which the worker gets.
     props: Mapping[str, str] | None = None
     #: Whether the job starts disabled.
     disabled: bool | None = None
     #: Keep a record of running items; without it no failover, no misfire and no offsets. Default: true.
     monitor_execution: bool | None = None
-    #: Run an item elsewhere when its worker died; default: false.
+    #: Run an item elsewhere when its worker has died; default: false.
     failover: bool | None = None
-    #: Run once more after a run that was too long; default: true.
+    #: Run an item once more if it was busy at a scheduled time; default: true.
     misfire: bool | None = None
     #: How items are spread over instances: AVG_ALLOCATION (the default), ODEVITY, ROUND_ROBIN or STICKY.
     strategy: str | None = None
@@ -84,25 +84,25 @@ class JobConfig:
     streaming: bool | None = None
     #: How often the assignment is checked without a cause, in minutes; below 1: never. Default: 10.
     reconcile_interval_minutes: int | None = None
-    #: A run still going after this is told to stop and has timed out; default: none.
+    #: A run that takes longer is told to stop, and has timed out; default: none.
     timeout: Span | None = None
     retries: Retry | None = None
-    #: A run is failed over so many times after its worker died; default: 3.
+    #: How many times a run is failed over after its worker died; default: 3.
     max_failovers: int | None = None
-    #: A fire found late runs as if on time up to this age; default: 10.
+    #: The age up to which a late fire runs as if on time; default: 10.
     catch_up_window: Span | None = None
-    #: What becomes of older fires: one run for all of them, or a record of each gap.
+    #: How older fires are handled: one run for all of them, or a record of each gap.
     too_late: Literal["run_once", "missed"] | None = None
-    #: A time that daylight saving leaves out: fires when the gap ends (the default), or not.
+    #: A scheduled time that daylight saving skips: fires when the gap ends (the default), or not.
     gap: Literal["fire_at_end", "skip"] | None = None
-    #: A silent worker counts as dead after this, 0.1 to 600; default: the lease.
+    #: A worker without heartbeats for this long is marked dead, 0.1 to 600; default: the lease.
     disconnect_grace: Span | None = None
-    #: A coordinator whose clock is further off does not fire this job.
+    #: A coordinator whose clock is off by more does not fire this job.
     max_clock_difference: Span | None = None
     guarantee: Guarantee | None = None
 
     def document(self, job: str, overwrite: bool = False) -> dict[str, Any]:
-        """The job file, with Elastic-Job's names. The coordinator judges the values, but for what it cannot see."""
+        """The job file, with Elastic-Job's names. The coordinator validates the values, except what it cannot see."""
         elastic = self.strategy in _ELASTIC_STRATEGIES
         return _given(
             jobName=job,
@@ -125,7 +125,7 @@ class JobConfig:
         )
 
     def _extensions(self, job: str, elastic: bool) -> dict[str, Any]:
-        """What Elastic-Job has no field for."""
+        """Settings that Elastic-Job does not have."""
         retries, guarantee = self.retries, self.guarantee
         return _given(
             kind=self.kind,
@@ -208,7 +208,7 @@ Config: TypeAlias = JobConfig | str | Path | Mapping[str, Any]
 
 
 def config_of(job: str, config: Config | None, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Config | None:
-    """What `Worker.job` was given: a config as a whole, or its fields one by one."""
+    """The configuration from `Worker.job`: a config as a whole, or its fields one by one."""
     known = {field.name for field in fields(JobConfig)}
     unknown = sorted(given.keys() - known)
     if unknown:

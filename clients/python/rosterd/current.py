@@ -1,4 +1,4 @@
-"""What surrounds user code: the context variables of whoever defined the job, the run that goes on, and its trace."""
+"""The context of user code: the context variables from the job's definition, the current run, and its trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CURRENT: contextvars.ContextVar[Run | None] = contextvars.ContextVar("rosterd_r
 
 
 def current_run() -> Run | None:
-    """The run whose handler this is, however deep below it, and in the tasks that it made; None outside of runs."""
+    """The run of the calling handler, at any depth, and in the tasks that it made; None outside of runs."""
     return _CURRENT.get()
 
 
 def context_of(definer: contextvars.Context, caller: contextvars.Context) -> contextvars.Context:
-    """What was set where the job was defined, and what only whoever runs the worker has set."""
+    """Variables from the job's definition, and those that only the caller of the worker has set."""
     context = definer.copy()
 
     def add() -> None:
@@ -33,7 +33,7 @@ def context_of(definer: contextvars.Context, caller: contextvars.Context) -> con
 
 
 def context_for(run: Run, base: contextvars.Context) -> contextvars.Context:
-    """For one attempt: what it sets is gone with it."""
+    """For one attempt: changes end with it."""
     context = base.copy()
 
     def enter() -> None:
@@ -45,10 +45,10 @@ def context_for(run: Run, base: contextvars.Context) -> contextvars.Context:
 
 
 class RunFilter(logging.Filter):
-    """Gives every record the ids of its run: job, item, token, instance, task_id, and run: the first three in one.
+    """Adds the run's ids to every record: job, item, token, instance, task_id, and run, the first three in one.
 
-    On a handler, so that it sees the records of all loggers: `handler.addFilter(RunFilter())`. Outside of runs, texts
-    are empty. It refuses no record.
+    Add it to a handler, so that it sees the records of all loggers: `handler.addFilter(RunFilter())`. Outside of runs,
+    texts are empty. It never drops a record.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What user code raised or returned, as text."""
+"""Errors and return values of user code, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HERE = str(Path(__file__).parent)
 
 
 def describe(error: BaseException) -> str:
-    """The error in a line, then where it came from, then what caused it in the same way."""
+    """The error in a line, then its traceback, then its cause in the same way."""
     lines: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error
@@ -46,7 +46,7 @@ def _of_the_user(trace: TracebackType | None) -> TracebackType | None:
 
 
 def text_of(result: Any) -> str:
-    """What a handler returned, as the run's output."""
+    """A handler's return value, as the run's output."""
     if result is None:
         return ""
     if isinstance(result, str):

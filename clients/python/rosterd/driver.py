@@ -1,6 +1,6 @@
 """Drives the machine: a thread and an event loop of its own, so that heartbeats go on whatever user code does.
 
-Feeds events to the machine one at a time, does what it answers, and wakes it when a timer is due. The only place
+Feeds events to the machine one at a time, performs its effects, and wakes it when a timer is due. The only place
 where machine, transport and runner meet.
 """
 
@@ -43,16 +43,16 @@ from .run import Run
 from .runner import Runner
 from .transport import Stream
 
-# The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often.
+# The loop's clock stops while the machine sleeps, the lease's does not: check at least this often.
 LONGEST_WAIT = 0.25
-# A thread that has not come round for so long does not work any more.
+# A thread that has not completed a turn for this long is considered stuck.
 STALLED = 10.0
-# One that has not come round for so long stood still, with its process: what waited in the socket meanwhile is read
-# first, for so long.
+# A thread that has not completed a turn for this long was frozen, with its process: frames that waited in the socket
+# are read first, for this long.
 STOOD_STILL = 2 * LONGEST_WAIT
 READ_FIRST = 0.1
-# The thread that calls user code says so just before, and may then wait for the interpreter's lock: twice as long as
-# others keep that at a time.
+# The thread that calls user code reports it just before, and may then wait for the interpreter's lock: twice the time
+# that others hold it.
 BEGINS_WITHIN = 0.01
 _LOG = logging.getLogger("rosterd")
 
@@ -65,17 +65,17 @@ class Driver:
         self._runner: Runner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: dict[int, Stream] = {}
-        # Frames that say that user code begins, by run, and when they go out.
+        # RunStarted frames by run, and when they go out.
         self._beginning: dict[bytes, tuple[int, worker_pb2.SessionRequest, asyncio.TimerHandle]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._to_arm = False
-        # What waits for the socket to be read.
+        # Events that wait until the socket is read.
         self._postponed: list[Event] | None = None
         self._over: asyncio.Event | None = None
         self._error: RosterdError | None = None
         self._lease_stops_at = float("-inf")
-        # When it came round last; what it stood at then.
+        # When the loop last turned, and the state at that time.
         self._round_at = clock.boot()
         self._attachment: tuple[str, str] | None = None
         self._leased_since: float | None = None
@@ -83,7 +83,7 @@ class Driver:
         self._lock = threading.RLock()  # a signal handler may post while its thread does
         self._early: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._main, name="rosterd", daemon=True)
-        #: Done when the worker is over; carries the error that ended it.
+        #: Done when the worker has ended; carries the error that ended it.
         self.result: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     # ---- called from any thread
@@ -96,19 +96,19 @@ class Driver:
         self._soon(lambda: self._feed(event))
 
     def progress(self, run: Run) -> None:
-        """Of many calls only the last value is taken along."""
+        """If there are many calls, only the last value is kept."""
         self._soon(lambda: self._feed(Progressed(run.key, *run._take_progress())))
 
     def lease_left(self) -> float:
-        """Seconds until user code must stop: for its own look, on its own thread, right before and while it runs."""
+        """Seconds until user code must stop: for its own check, on its own thread, right before and while it runs."""
         return self._lease_stops_at - clock.boot()
 
     def alive(self) -> bool:
-        """The worker is not over, and its thread works."""
+        """The worker has not ended, and its thread works."""
         return not self.result.done() and clock.boot() - self._round_at < STALLED
 
     def ready(self) -> bool:
-        """It is attached, its lease is valid, and it does not leave."""
+        """It is attached, its lease is valid, and it is not leaving."""
         return self.alive() and self._attachment is not None and not self._leaves and self.lease_left() > 0
 
     def _soon(self, function: Callable[[], None]) -> None:
@@ -176,10 +176,10 @@ class Driver:
             asyncio.get_running_loop().call_soon(self._arm)
 
     def _stands_back(self, event: Event) -> bool:
-        """An acknowledgement that waited in the socket while the process stood still counts before the timers.
+        """An acknowledgement that waited in the socket while the process was frozen counts before the timers.
 
-        gRPC reads on a thread of its own, which wakes together with this one: what comes of anything but the stream
-        has to wait for it.
+        gRPC reads on a thread of its own, which resumes together with this one: events that are not from the stream
+        must wait for it.
         """
         if isinstance(event, Received | Opened | Lost | Quit):
             return False
@@ -199,7 +199,7 @@ class Driver:
             self._feed(event)
 
     def _look(self, boot: float) -> None:
-        """How the machine stands, for health and hooks."""
+        """Reads the machine's state, for health and hooks."""
         machine = self._machine
         self._round_at, self._leaves = boot, machine.leaves
         before, self._attachment = self._attachment, machine.attachment
@@ -267,7 +267,7 @@ class Driver:
                     self._over.set()
 
     def _say_begun(self, run: bytes) -> None:
-        """User code of the run has begun, by now or before its end: changes need not wait for it any more."""
+        """User code of the run has started, by now or before its end: changes no longer need to wait for it."""
         waiting = self._beginning.pop(run, None)
         if waiting is not None:
             number, frame, timer = waiting

@@ -1,14 +1,14 @@
-"""What a user of this package can meet. All are RosterdErrors, but for Cancelled and Fatal, which handlers raise."""
+"""The exceptions of this package. All are RosterdErrors, except Cancelled and Fatal, which handlers raise."""
 
 from __future__ import annotations
 
 
 class RosterdError(Exception):
-    """The worker cannot go on, or was told what cannot be."""
+    """The worker cannot continue, or its configuration is invalid."""
 
 
 class InvalidOption(RosterdError, ValueError):
-    """An option or a job's configuration that cannot be; the message says which, and what to give instead."""
+    """An option or a job's configuration is not valid; the message names it and the remedy."""
 
 
 class JobRefused(RosterdError):
@@ -22,7 +22,7 @@ class JobRefused(RosterdError):
 
 
 class Rejected(RosterdError):
-    """Every coordinator rejected this worker before it was ever welcomed: credential, namespace or a bad Hello."""
+    """Every coordinator rejected this worker before any welcomed it: its credential, namespace or Hello is wrong."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"the coordinator rejected this worker: {code}: {message}")
@@ -31,7 +31,7 @@ class Rejected(RosterdError):
 
 
 class LeaveTimedOut(RosterdError):
-    """The worker left, and no coordinator acknowledged it in time: its runs count as crashed."""
+    """The worker left, and no coordinator acknowledged its goodbye in time: its runs count as crashed."""
 
     def __init__(self, in_flight: int) -> None:
         super().__init__(f"left without acknowledgement, {in_flight} runs in flight")
@@ -39,8 +39,8 @@ class LeaveTimedOut(RosterdError):
 
 
 class Cancelled(Exception):
-    """Raised in a handler to end a run that was cancelled, or by its own choice: the run counts as cancelled."""
+    """Raised in a handler to end a run that was cancelled, or to cancel it: the run counts as cancelled."""
 
 
 class Fatal(Exception):
-    """Raised in a handler: the run has failed, and is not tried again whatever the job says of retries."""
+    """Raised in a handler: the run has failed, and is not retried, whatever the job's retry policy."""

@@ -1,4 +1,4 @@
-"""What goes into the conversation machine (events) and what comes out of it (effects)."""
+"""The input (events) and output (effects) of the conversation machine."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Key(NamedTuple):
 
 
 class StopReason(enum.Enum):
-    """Why user code was told to stop; decides what is reported once it has really ended."""
+    """Why user code must stop; determines the report once it has ended."""
 
     OPERATOR = "an operator asked for it"
     TIMED_OUT = "its time is over"
     DRAIN = "the worker leaves"
     LEASE = "the lease ended"
     FENCED = "another run of the item took its place"
-    # The coordinator gave this process a new identity: nobody waits for a report.
+    # The coordinator gave this process a new identity: no report is expected.
     DEAD = "the worker had been marked dead"
 
 
 class EndKind(enum.Enum):
     RETURNED = "returned"
     RAISED = "raised"
-    # It said that another attempt would not help.
+    # Another attempt would not help.
     FATAL = "fatal"
     CANCELLED = "cancelled"
     # The last check, made by the thread that was about to call user code, found the lease gone.
@@ -80,7 +80,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Opened:
-    """The connection stands and frames can be sent."""
+    """The connection is open, and frames can be sent."""
 
     stream: int
 
@@ -109,7 +109,7 @@ class Began:
 
 @dataclass(frozen=True)
 class Ended:
-    """User code has really ended."""
+    """User code has ended."""
 
     key: Key
     ending: Ending
@@ -117,7 +117,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Expired:
-    """User code has found by its own look that its lease had ended, and goes by that."""
+    """User code has found by its own check that its lease had expired, and acts on that."""
 
     key: Key
 
@@ -138,10 +138,10 @@ class CallbackEnded:
 
 @dataclass(frozen=True)
 class Leave:
-    """Leave in good order; runs have `grace` seconds, None: what the options say."""
+    """Leave in order; runs have `grace` seconds, None: the drain timeout."""
 
     grace: float | None = None
-    # A signal asked for it: whoever sent it reads what is waited for, and how to end it at once.
+    # A signal requested it: the log tells its sender what the worker waits for, and how to end it immediately.
     signalled: bool = False
 
 
@@ -187,7 +187,7 @@ class StartRun:
     offset: bytes
     # Seconds since 1970; None: no limit.
     deadline: float | None
-    # The job's, as they were when the trigger came.
+    # The job's, as they were when the Trigger arrived.
     props: Mapping[str, str]
 
 
@@ -204,7 +204,7 @@ class StartCallback:
 
 @dataclass(frozen=True)
 class Leaving:
-    """No new work is wanted: what could stop early, may."""
+    """The worker is leaving: runs that can stop early may."""
 
 
 @dataclass(frozen=True)

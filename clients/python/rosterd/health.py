@@ -1,4 +1,4 @@
-"""Health for Kubernetes, on a thread of its own: handlers that keep all others busy make no process look dead."""
+"""Health for Kubernetes, on a thread of its own: busy handlers do not make the process look dead."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Health:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Nobody wants a line for each probe."""
+                """Does not log probes."""
 
         try:
             self._server = _Server(address, Handler)
@@ -67,7 +67,7 @@ class _Server(HTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        # HTTPServer's own looks the host's name up, which may take long, and nobody asks for it.
+        # HTTPServer's own method looks up the host's name, which may take long and is not needed.
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: object, client_address: object) -> None:

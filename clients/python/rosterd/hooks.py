@@ -1,4 +1,4 @@
-"""Hooks, of which metrics are made. What a hook raises is logged, and changes nothing."""
+"""Hooks for metrics. An exception of a hook is logged, and has no other effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from .run import Run
 
-#: What the connection has to tell and nobody has taken; more is dropped, since a hook that hangs may take no memory.
+#: Pending events of the connection; more are dropped, since a hook that hangs must not use memory.
 MAX_WAITING = 1024
 _LOG = logging.getLogger("rosterd")
 
@@ -20,7 +20,7 @@ _LOG = logging.getLogger("rosterd")
 class RunEnd:
     """How an attempt ended in user code."""
 
-    #: What the coordinator records may differ: a run that was told to stop says so.
+    #: The coordinator's record may differ, for example if the run was told to stop.
     how: Literal["returned", "raised", "cancelled"]
     seconds: float
     #: What it raised.
@@ -28,10 +28,10 @@ class RunEnd:
 
 
 class Hooks:
-    """Override what you need, and give an instance to the worker.
+    """Override the methods that you need, and pass an instance to the worker.
 
-    Those of runs are called where the handler is, in its thread or on its loop; those of the connection one after the
-    other on a thread of their own.
+    Methods about runs are called in the handler's thread or loop; those about the connection one after the other on a
+    separate thread.
     """
 
     def run_started(self, run: Run) -> None:
@@ -41,7 +41,7 @@ class Hooks:
         """User code of an attempt has ended."""
 
     def run_not_started(self, run: Run, why: str) -> None:
-        """The last look, right before user code, did not let it begin."""
+        """The last check, right before user code, did not let it begin."""
 
     def attached(self, server: str, instance_id: str) -> None:
         """A coordinator has welcomed the worker."""
@@ -50,7 +50,7 @@ class Hooks:
         """The stream is lost, or the worker has left."""
 
     def lease_renewed(self, round_trip: float) -> None:
-        """A heartbeat was acknowledged, so many seconds after it was sent."""
+        """A heartbeat was acknowledged, this many seconds after it was sent."""
 
 
 class Teller:
@@ -80,7 +80,7 @@ class Teller:
         self._later("lease_renewed", round_trip)
 
     def close(self, patience: float) -> None:
-        """Waits until what was told is told, so long at most."""
+        """Waits until the pending events are delivered, at most this long."""
         thread = self._thread
         if thread is None:
             return

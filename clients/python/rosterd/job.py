@@ -1,4 +1,4 @@
-"""A job as this worker does it: its name, its handler and what surrounds that."""
+"""A job of this worker: its name, its handler and its hooks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Job:
     """Hooks of an async handler may be async or plain; those of a plain one are plain."""
 
     name: str
-    #: Called for every run. Plain functions run in threads, async ones on the loop of whoever called the worker.
+    #: Called for every run. Plain functions run in threads, async ones on the loop of the worker's caller.
     handler: Handler
-    #: What creates the job if it is absent: a JobConfig, or a job file as YAML or JSON text, a path, or a mapping.
+    #: Creates the job if it is absent: a JobConfig, or a job file as YAML or JSON text, a path, or a mapping.
     config: Config | None = None
-    #: The config replaces what is registered.
+    #: The config replaces that of a job that exists.
     overwrite: bool = False
     #: What runs the job, the same on all its workers in all languages; empty: the job's name.
     handler_type: str = ""
@@ -43,7 +43,7 @@ class Job:
     on_all_started: FireHook | None = None
     #: After the last item of a fire has ended, announced to one worker.
     on_all_completed: FireHook | None = None
-    #: The context variables of whoever defined the job: its user code sees them.
+    #: The context variables from the job's definition: its user code sees them.
     context: contextvars.Context = field(
         default_factory=contextvars.copy_context, init=False, repr=False, compare=False
     )
@@ -124,10 +124,10 @@ async def _settled(value: Any) -> Any:
 
 
 def dataflow_handler(fetch: Fetch[T], process: Process[T]) -> Handler:
-    """Fetches and processes; where the job streams, again until nothing is left.
+    """Fetches and processes; if the job streams, again until nothing is left.
 
-    Ends earlier where the run must stop, and in good order between two batches where the worker leaves. The length of
-    what was processed is counted, unless `process` counts itself.
+    Ends earlier if the run must stop, and cleanly between two batches if the worker is leaving. The length of a
+    processed batch is counted, unless `process` counts itself.
     """
     if is_async(fetch) or is_async(process):
 
@@ -151,7 +151,7 @@ def dataflow_handler(fetch: Fetch[T], process: Process[T]) -> Handler:
 
 
 def _plain(data: Any) -> Any:
-    """What a plain fetch gives is no awaitable."""
+    """The result of a plain fetch is not awaitable."""
     return data
 
 

@@ -1,7 +1,7 @@
-"""The worker's lease: until when it may believe that nobody else runs its items.
+"""The worker's lease: until when it may assume that no other worker runs its items.
 
 It counts from when the last acknowledged heartbeat (at first the Hello) was *sent*; the coordinator counts from when
-it received it, which is later. So nobody needs synchronized clocks.
+it received it, which is later. So no synchronized clocks are needed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Lease:
         self._length = DEFAULT_LEASE
         self._interval = DEFAULT_INTERVAL
         self._stop_budget = DEFAULT_STOP_BUDGET
-        # The shortest lease and interval that a job has asked for. It never grows back under one identity: the
-        # coordinator counts what the heartbeats say, and would mark a worker dead that believes in more.
+        # The shortest lease and interval that a job has requested. It never grows back under one identity: the
+        # coordinator uses what the heartbeats state, and would mark dead a worker that assumes more.
         self._agreed: tuple[float, float] | None = None
         self._since: float | None = None
         self._sequence = 0
@@ -49,20 +49,20 @@ class Lease:
 
     @property
     def since(self) -> float | None:
-        """When what was acknowledged last was sent; None: nothing was."""
+        """When the last acknowledged heartbeat was sent; None: none was."""
         return self._since
 
     @property
     def patience(self) -> float:
-        """How long a stream may be silent before it is given up."""
+        """How long a stream may be silent before the worker abandons it."""
         return self.length * 2 / 3
 
     @property
     def stops_at(self) -> float:
-        """When runs must be told to stop; in the past where there is no lease."""
+        """When runs must stop; in the past if there is no lease."""
         if self._since is None:
             return float("-inf")
-        # Of a short lease a quarter, so that a heartbeat may be lost.
+        # A quarter of a short lease, so that one heartbeat may get lost.
         budget = min(self._stop_budget, self.length / 4)
         return self._since + self.length * (1 - DRIFT) - budget
 
@@ -70,7 +70,7 @@ class Lease:
         return boot < self.stops_at
 
     def begin_stream(self) -> None:
-        """Heartbeats of a left stream are acknowledged no more."""
+        """Heartbeats of an abandoned stream are no longer acknowledged."""
         self._sequence = 0
         self._sent.clear()
 
@@ -93,7 +93,7 @@ class Lease:
             self._agreed = (min(length, before[0]), min(interval, before[1]))
 
     def heartbeat(self, boot: float) -> int:
-        """Numbers a heartbeat that is sent now."""
+        """The number of a heartbeat that is sent now."""
         self._sequence += 1
         self._sent[self._sequence] = boot
         return self._sequence

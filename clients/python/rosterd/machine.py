@@ -43,24 +43,24 @@ from .events import (
     StopReason,
     Tick,
 )
-from .hand import Hand, stamp
+from .in_flight import InFlight, stamp
 from .lease import Lease, seconds, span
 from .options import Options
 from .route import Route
 from .text import shorten
 
-# A Hello without Welcome is given up after this.
+# How long a Hello waits for its Welcome.
 WELCOME_TIMEOUT = 3.0
 # How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight.
 FAREWELL = 3.0
-# While leaving, back-off stays short: there is little time.
+# While leaving, the backoff stays short: there is little time.
 LONGEST_DELAY_LEAVING = 1.0
 MAX_CALLBACKS_REMEMBERED = 128
 # How many runs the answer to a signal names.
 MAX_RUNS_NAMED = 5
 # Before any Welcome: trying again with the same Hello would change nothing.
 _FATAL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"})
-# A refused job is offered again after this, in case an operator has mended it.
+# A refused job is offered again after this, in case an operator has fixed it.
 OFFER_AGAIN = 30.0
 _STOP_OF_CANCEL = {
     worker_pb2.CANCEL_REASON_FENCED: StopReason.FENCED,
@@ -71,10 +71,10 @@ _STOP_OF_CANCEL = {
 class Link(enum.Enum):
     DOWN = enum.auto()
     OPENING = enum.auto()
-    # Hello is sent, Welcome has not come.
+    # Hello was sent, Welcome has not arrived.
     GREETING = enum.auto()
     LIVE = enum.auto()
-    # Finish was said: nothing counts any more.
+    # Finish was sent: further events are ignored.
     OVER = enum.auto()
 
 
@@ -87,7 +87,7 @@ class JobState(enum.Enum):
 
 @dataclass
 class Exit:
-    """The worker leaves; how far it has come on the present stream, and by when it must be done."""
+    """The progress of a leave on the current stream, and its deadline."""
 
     drain_by: float
     error: RosterdError | None
@@ -109,28 +109,28 @@ class Machine:
         self._address = address
         self._registers = {job.job: job for job in jobs}
         self._jobs = dict.fromkeys(self._registers, JobState.ASKED)
-        # Those that a coordinator has agreed to, on this stream or on one before.
+        # Those that a coordinator has registered, on this stream or an earlier one.
         self._agreed: set[str] = set()
         self._refusals: dict[str, JobRefused] = {}
         # When they are offered again.
         self._offer_at: dict[str, float] = {}
-        # Where their configs differ from the store, as it was said last.
+        # The fields in which their configs differ from the store, as last reported.
         self._differences: dict[str, list[str]] = {}
-        # As they were told last; they outlive the stream.
+        # As last received; they outlive the stream.
         self._props: dict[str, dict[str, str]] = {}
         self._route = Route(options.servers, chance, options.may_learn)
         self._lease = Lease()
         self._out: list[Effect] = []
-        self._hand = Hand(options.slots, self._emit)
+        self._in_flight = InFlight(options.slots, self._emit)
         self._callbacks: dict[str, float | None] = {}
         self._callbacks_done: OrderedDict[str, tuple[str, bool]] = OrderedDict()
-        # Those of them that found no stream.
+        # Those of them that had no stream.
         self._callbacks_unsent: list[tuple[str, str, bool]] = []
 
         self._link = Link.DOWN
         self._stream = 0
         self._server = ""
-        # When the link must have moved on: to try again, to be open, to be welcomed.
+        # The deadline of the link's current step: to retry, to be open, to be welcomed.
         self._link_by = float("inf")
         self._hello_sent = 0.0
         self._last_frame = 0.0
@@ -148,8 +148,8 @@ class Machine:
     # ---- the three things a driver needs
 
     def handle(self, now: Now, event: Event) -> list[Effect]:
-        # An acknowledgement that waited in the socket still proves a lease: it comes before the timers. All else
-        # comes after them, so that nothing starts under a lease that has just ended.
+        # An acknowledgement that waited in the socket still proves a lease: it is handled before the timers. Everything
+        # else is handled after them, so that nothing starts under a lease that has just ended.
         if self._link is Link.OVER:
             return []
         if self._proves_lease(event):
@@ -170,10 +170,10 @@ class Machine:
 
     @property
     def lease_stops_at(self) -> float:
-        """For the last check before user code, made by the thread that calls it."""
+        """For the last check before user code, on the thread that calls it."""
         return self._lease.stops_at
 
-    # ---- how it stands, for health and metrics
+    # ---- state for health and metrics
 
     @property
     def attachment(self) -> tuple[str, str] | None:
@@ -187,7 +187,7 @@ class Machine:
 
     @property
     def leased_since(self) -> float | None:
-        """When the heartbeat was sent that was acknowledged last; None: no lease yet."""
+        """When the last acknowledged heartbeat was sent; None: no lease yet."""
         return self._lease.since
 
     @property
@@ -212,20 +212,20 @@ class Machine:
                 if stream == self._stream and self._link is not Link.DOWN:
                     self._lost(now, code, detail)
             case Received(stream, frame):
-                # A frame of a stream that was left is worth nothing.
+                # Ignore frames of an abandoned stream.
                 if stream == self._stream and self._link in (Link.GREETING, Link.LIVE):
                     self._received(now, frame)
             case Began(key):
-                started = self._hand.began(now, key)
+                started = self._in_flight.began(now, key)
                 if started is not None and self._link is Link.LIVE:
                     self._send(worker_pb2.SessionRequest(run_started=started))
             case Ended(key, ending):
-                self._hand.ended(now, key, ending)
+                self._in_flight.ended(now, key, ending)
             case Expired(key):
-                # Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
-                self._hand.cancel(now, key, StopReason.LEASE)
+                # Even if an acknowledgement has arrived meanwhile: user code stops, so its run must not count as done.
+                self._in_flight.cancel(now, key, StopReason.LEASE)
             case Progressed():
-                self._hand.progressed(event, now)
+                self._in_flight.progressed(event, now)
             case CallbackEnded(callback_id, error):
                 self._callback_ended(callback_id, error)
             case Leave(grace, signalled):
@@ -233,7 +233,7 @@ class Machine:
                     self._note(*self._waits_for())
                 self._leave(now, grace, "the worker was asked to stop")
             case Quit():
-                self._hand.stop_all(now, StopReason.DRAIN)
+                self._in_flight.stop_all(now, StopReason.DRAIN)
                 self._finish("left at once, without a goodbye")
 
     def _received(self, now: Now, frame: worker_pb2.SessionResponse) -> None:
@@ -251,12 +251,12 @@ class Machine:
             case "trigger":
                 props = self._props.get(frame.trigger.run.job, {})
                 objection = self._objection(now, frame.trigger)
-                self._hand.take(now, frame.trigger, self._instance_id, objection, props)
+                self._in_flight.take(now, frame.trigger, self._instance_id, objection, props)
             case "cancel":
                 reason = _STOP_OF_CANCEL.get(frame.cancel.reason, StopReason.OPERATOR)
-                self._hand.cancel(now, Key.of(frame.cancel.run), reason)
+                self._in_flight.cancel(now, Key.of(frame.cancel.run), reason)
             case "report_ack":
-                self._hand.acknowledged(frame.report_ack)
+                self._in_flight.acknowledged(frame.report_ack)
             case "registered":
                 self._registered(frame.registered)
             case "refused":
@@ -280,7 +280,7 @@ class Machine:
             case "shutdown":
                 self._shutdown(now, frame.shutdown)
             case _:
-                # Unknown frames and a second Welcome say nothing to this version.
+                # Ignore unknown frames, and a second Welcome.
                 pass
 
     # ---- streams
@@ -306,11 +306,11 @@ class Machine:
             address=self._address,
             labels=dict(self._options.labels),
             slots=self._options.slots,
-            runs_in_flight=self._hand.refs(),
+            runs_in_flight=self._in_flight.refs(),
             client=f"rosterd-python/{__about__.VERSION}",
             sent_at=stamp(now.wall),
             jobs=agreed,
-            # Whether their coordinator heard of these is not known, and runs that it gave take slots here.
+            # It is not known whether their coordinator received these, and runs that it assigned take slots here.
             jobs_asked=[name for name in self._jobs if self._worker_id and name not in agreed],
             holds_triggers=True,
         )
@@ -320,7 +320,7 @@ class Machine:
         same = self._worker_id in ("", welcome.worker_id)
         if not same:
             self._note(logging.WARNING, f"{self._worker_id} had been marked dead: going on as {welcome.worker_id}")
-            self._hand.disown(now)
+            self._in_flight.disown(now)
         self._worker_id = welcome.worker_id
         self._resume_key = welcome.resume_key
         self._instance_id = welcome.instance_id
@@ -334,7 +334,7 @@ class Machine:
                 "authorities that vouch for it (ROSTERD_CA)",
             )
         self._link, self._link_by = Link.LIVE, float("inf")
-        self._hand.say_offsets_again()
+        self._in_flight.say_offsets_again()
         self._last_heartbeat = self._hello_sent
         self._last_renewed = now.boot
         self._offer_at.clear()
@@ -350,16 +350,16 @@ class Machine:
                 self._jobs[name] = JobState.ASKED
                 self._send(worker_pb2.SessionRequest(register=self._registers[name]))
             else:
-                # Who was told before may have died over it.
+                # The previous coordinator may have died before it handled it.
                 self._give_up(name)
 
     def _lost(self, now: Now, code: str, detail: str) -> None:
         reason = self._lost_why = f"{code}: {detail}" if code else detail
         self._emit(Close(self._stream))
         failed = "disconnected from" if self._link is Link.LIVE else "cannot connect to"
-        self._hand.let_go()
+        self._in_flight.drop_unstarted()
         if not self._worker_id:
-            # In a row: one that is only not there may be the one that takes us.
+            # In a row: a coordinator that is only unreachable may be one that accepts this worker.
             self._rejections = self._rejections + 1 if code in _FATAL else 0
             if self._rejections >= len(self._route.addresses):
                 self._exit = Exit(now.boot, Rejected(code, detail))
@@ -386,7 +386,7 @@ class Machine:
             self._note(logging.INFO, f"job {registered.job}: {registered.sharding_total_count} items, {when}")
 
     def _warn_of_differences(self, registered: worker_pb2.Registered) -> None:
-        """The config of this worker has no effect: said once for each set of differences."""
+        """The config of this worker has no effect: warns once for each set of differences."""
         differences = [
             f"{differs.field} is {differs.stored if differs.HasField('stored') else '(none)'} in the store and "
             f"{differs.offered if differs.HasField('offered') else '(none)'} here"
@@ -437,7 +437,7 @@ class Machine:
     # ---- runs and callbacks
 
     def _objection(self, now: Now, trigger: worker_pb2.Trigger) -> str:
-        """What speaks against starting a run, but for what hand.py sees."""
+        """Reasons not to start a run, except those in in_flight.py."""
         if not self._lease.valid(now.boot):
             return "the lease has ended"
         if self._jobs.get(trigger.run.job) not in (JobState.ASKED, JobState.REGISTERED):
@@ -445,7 +445,8 @@ class Machine:
         if self._exit is not None and now.boot >= self._exit.drain_by:
             return "the worker is leaving"
         if self._exit is not None and self._exit.goodbye_at is not None:
-            # What the records still give it is handed back for it, and may begin elsewhere at any moment.
+            # The coordinator hands back the runs that the records still assign to it: they may start elsewhere at any
+            # moment.
             return "the worker has said goodbye"
         return ""
 
@@ -471,7 +472,7 @@ class Machine:
             self._callbacks_done.popitem(last=False)
         if error:
             self._note(logging.ERROR, f"callback {name} failed: {error}")
-        # Lost with the stream it is asked for again, and then answered from memory.
+        # If it is lost with the stream, the coordinator asks again, and the worker answers from memory.
         if self._link is Link.LIVE:
             self._send_done(name, error, timed_out)
         else:
@@ -493,7 +494,7 @@ class Machine:
         self._emit(Leaving())
 
     def _waits_for(self) -> tuple[int, str]:
-        runs = self._hand.working()
+        runs = self._in_flight.working()
         if not runs:
             return logging.INFO, "signal received: leaving; nothing is in flight"
         count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
@@ -505,12 +506,12 @@ class Machine:
         )
 
     def _leave_limit(self, leaving: Exit) -> float:
-        """When to go without a goodbye."""
+        """When to leave without a goodbye."""
         since = leaving.drain_by if leaving.rest_at is None else min(leaving.drain_by, leaving.rest_at)
         return since + self._options.leave_timeout
 
     def _farewell_by(self, leaving: Exit) -> float | None:
-        """When another coordinator is asked instead, once nothing is in flight."""
+        """When to try another coordinator, once nothing is in flight."""
         if self._link is not Link.LIVE or leaving.rest_at is None:
             return None
         if leaving.goodbye_at is not None:
@@ -520,7 +521,7 @@ class Machine:
         return None
 
     def _nothing_in_flight(self) -> bool:
-        return self._hand.empty() and not self._callbacks
+        return self._in_flight.empty() and not self._callbacks
 
     def _finish(self, trouble: str) -> None:
         if trouble:
@@ -537,16 +538,16 @@ class Machine:
         if self._link is Link.OVER:
             return
         yield self._link_by
-        yield from self._hand.timers(self._link is Link.LIVE)
+        yield from self._in_flight.timers(self._link is Link.LIVE)
         yield from (by for by in self._callbacks.values() if by is not None)
-        if self._hand.has_unstopped():
+        if self._in_flight.has_unstopped():
             yield self._lease.stops_at
         if self._link is Link.LIVE:
             yield self._dead_at()
             yield self._last_heartbeat + self._lease.interval
             yield from self._offer_at.values()
         if self._exit is not None:
-            if self._hand.has_unstopped() or self._callbacks:
+            if self._in_flight.has_unstopped() or self._callbacks:
                 yield self._exit.drain_by
             yield self._leave_limit(self._exit)
             farewell = self._farewell_by(self._exit)
@@ -555,8 +556,8 @@ class Machine:
 
     def _expire(self, now: Now) -> None:
         if not self._lease.valid(now.boot):
-            self._hand.stop_all(now, StopReason.LEASE)
-        self._hand.expire(now, lambda: self._lease.valid(now.boot))
+            self._in_flight.stop_all(now, StopReason.LEASE)
+        self._in_flight.expire(now, lambda: self._lease.valid(now.boot))
         for name in [name for name, by in self._callbacks.items() if by is not None and now.boot >= by]:
             self._callback_ended(name, "timed out", timed_out=True)
         if self._exit is not None:
@@ -574,7 +575,7 @@ class Machine:
             self._offer_refused(now)
 
     def _dead_at(self) -> float:
-        """Nothing is heard, or the lease is not renewed to its end, whatever else is heard."""
+        """When the stream counts as dead: no frame arrives, or none renews the lease before its end."""
         patience = self._lease.patience
         return min(self._last_frame + patience, max(self._lease.stops_at, self._last_renewed + patience))
 
@@ -588,12 +589,12 @@ class Machine:
 
     def _expire_exit(self, now: Now, leaving: Exit) -> None:
         if now.boot >= leaving.drain_by:
-            self._hand.stop_all(now, StopReason.DRAIN)
+            self._in_flight.stop_all(now, StopReason.DRAIN)
             for name in list(self._callbacks):
                 self._callback_ended(name, "the worker left")
         farewell = self._farewell_by(leaving)
         if now.boot >= self._leave_limit(leaving):
-            leaving.error = leaving.error or LeaveTimedOut(len(self._hand.refs()))
+            leaving.error = leaving.error or LeaveTimedOut(len(self._in_flight.refs()))
             self._finish("left without a goodbye: its time was over")
         elif farewell is not None and now.boot >= farewell:
             self._lost(now, "", "no answer to the goodbye")
@@ -601,17 +602,19 @@ class Machine:
     def _heartbeat(self, now: Now) -> None:
         self._last_heartbeat = now.boot
         sequence = self._lease.heartbeat(now.boot)
-        beat = worker_pb2.Heartbeat(sequence=sequence, runs_in_flight=self._hand.refs(), lease=span(self._lease.length))
+        beat = worker_pb2.Heartbeat(
+            sequence=sequence, runs_in_flight=self._in_flight.refs(), lease=span(self._lease.length)
+        )
         self._send(worker_pb2.SessionRequest(heartbeat=beat))
 
     # ---- after every event
 
     def _settle(self, now: Now) -> None:
-        """Brings what the coordinator knows up to what is: level-triggered, so nothing depends on the event."""
+        """Sends what the coordinator does not know yet: level-triggered, so nothing depends on the event."""
         if self._link is Link.LIVE:
-            for progress in self._hand.due_progress(now):
+            for progress in self._in_flight.due_progress(now):
                 self._send(worker_pb2.SessionRequest(run_progress=progress))
-            for report in self._hand.due_reports(self._stream, self._credits):
+            for report in self._in_flight.due_reports(self._stream, self._credits):
                 self._send(worker_pb2.SessionRequest(run_completed=report))
         if self._exit is not None:
             self._settle_exit(now, self._exit)
@@ -622,7 +625,7 @@ class Machine:
         elif leaving.rest_at is None:
             leaving.rest_at = now.boot
         if not self._worker_id and self._link in (Link.DOWN, Link.OPENING):
-            # Never attached: nobody to say goodbye to.
+            # Never attached: there is no coordinator to say goodbye to.
             self._finish("")
         elif self._link is Link.LIVE:
             if leaving.asked_at is None:

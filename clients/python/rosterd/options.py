@@ -1,4 +1,4 @@
-"""What a worker can be told, and the only file that reads the environment."""
+"""The options of a worker, and the only file that reads the environment."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def default_slots() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """Times are in seconds. What is not given comes from the environment where the field says so."""
+    """Times are in seconds. Fields that are not set come from the environment if their description says so."""
 
     #: Coordinators, `host:port`, `http://host:port` or `https://host:port`; ROSTERD_SERVER, comma separated.
     servers: Sequence[str] = ()
     #: Sent as `authorization: Bearer …`; ROSTERD_CREDENTIAL.
     credential: str | None = field(default=None, repr=False)
-    #: The namespace this worker expects; empty: whichever is served.
+    #: The namespace this worker expects; empty: any.
     namespace: str = ""
     #: This machine as operators know it, a label; empty: the address that faces the coordinator.
     address: str = ""
@@ -43,18 +43,18 @@ class Options:
     connect_timeout: float = 3.0
     #: The longest pause between two attempts to connect.
     longest_delay: float = 10.0
-    #: PEM, who may vouch for a coordinator at an `https://` address; else the file that ROSTERD_CA names, else the
+    #: PEM, the authorities for coordinators at `https://` addresses; else the file that ROSTERD_CA names, else the
     #: roots that gRPC brings.
     root_certificates: bytes | None = field(default=None, repr=False)
-    #: PEM: the worker's own certificate and key, where the coordinator asks for one; else the files that ROSTERD_CERT
+    #: PEM: the worker's own certificate and key, if the coordinator requires one; else the files that ROSTERD_CERT
     #: and ROSTERD_KEY name.
     client_certificate: bytes | None = field(default=None, repr=False)
     client_key: bytes | None = field(default=None, repr=False)
     #: Send the credential also in plain text to another machine; ROSTERD_INSECURE_CREDENTIAL=true.
     insecure_credential: bool = False
-    #: What metrics are made of.
+    #: Hooks for metrics.
     hooks: Hooks | None = field(default=None, compare=False)
-    #: Serves /healthz and /readyz over HTTP: a port (0: any that is free) on 127.0.0.1, or `host:port`; None: not.
+    #: Serves /healthz and /readyz over HTTP: a port (0: any free one) on 127.0.0.1, or `host:port`; None: off.
     health: int | str | None = None
     #: Files that the environment named: read again for each connection.
     _files: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -102,7 +102,7 @@ class Options:
         return found
 
     def health_address(self) -> tuple[str, int] | None:
-        """Where health is served; None: nowhere."""
+        """The address of health; None: it is not served."""
         if self.health is None or isinstance(self.health, bool):
             return None
         host, port = ("127.0.0.1", str(self.health)) if isinstance(self.health, int) else _parted(self.health)
@@ -118,11 +118,11 @@ class Options:
         )
 
     def may_learn(self, address: str) -> bool:
-        """Whether a coordinator is gone to that only a Welcome has named.
+        """Whether the worker connects to a coordinator that only a Welcome has named.
 
-        Whoever can write the store, or plays a coordinator, names whom it likes, and any address has a certificate of
-        some authority. So with a credential, or over TLS, only the hosts that were given are, and those whom
-        authorities vouch for that were chosen for this.
+        An attacker that can write the store, or impersonates a coordinator, can name any address, and any address has a
+        certificate of some authority. So with a credential, or over TLS, the worker connects only to the configured
+        hosts, and to those that the user's own authorities certify.
         """
         if self.credential is None and not any(map(secure, self.servers)):
             return True
@@ -132,7 +132,7 @@ class Options:
         return secure(address) and (self.root_certificates is not None or "root_certificates" in self._files)
 
     def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Roots, key and certificate as they are now: what was renewed counts from the next connection on."""
+        """The current roots, key and certificate: renewed ones are used from the next connection on."""
 
         def one(name: str) -> bytes | None:
             given: bytes | None = getattr(self, name)

@@ -23,7 +23,7 @@ class Reports:
         self._waiting: OrderedDict[Key, worker_pb2.RunCompleted] = OrderedDict()
         self._under_way: set[Key] = set()
         self._stream = 0
-        # Those that say that the one before them was refused.
+        # Those that replace a refused one.
         self._replacing: set[Key] = set()
 
     def __iter__(self) -> Iterator[Key]:
@@ -40,14 +40,14 @@ class Reports:
         self._kept[key] = self._waiting[key] = report
 
     def forget(self) -> None:
-        """Nobody waits for any of them."""
+        """Nobody waits for them."""
         self._kept.clear()
         self._waiting.clear()
         self._under_way.clear()
         self._replacing.clear()
 
     def due(self, stream: int, credits: int) -> Iterator[worker_pb2.RunCompleted]:
-        """Those to be sent on this stream now; at most `credits` of them may be unacknowledged."""
+        """Those to send on this stream now; at most `credits` of them may be unacknowledged."""
         if stream != self._stream:
             self._stream = stream
             self._waiting = OrderedDict(self._kept)
@@ -79,7 +79,7 @@ class Reports:
 
 
 def _failed(report: worker_pb2.RunCompleted, why: str) -> worker_pb2.RunCompleted:
-    """Nothing of the report was written: without another one the run would go on in the coordinator's records."""
+    """Nothing of the report was written: without another one the run would stay in the coordinator's records."""
     outcome = types_pb2.RunOutcome.Name(report.outcome).removeprefix("RUN_OUTCOME_")
     failed = worker_pb2.RunCompleted(
         run=report.run,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
-# Of so many addresses that are passed over it is kept in mind that it was said.
+# For how many skipped addresses the worker remembers that it logged them.
 MOST_PASSED_OVER = 100
 
 
@@ -16,13 +16,13 @@ def secure(address: str) -> bool:
 
 
 class Route:
-    """The given coordinators, then those that the last Welcome named."""
+    """The configured coordinators, then those that the last Welcome named."""
 
     def __init__(self, given: Sequence[str], chance: random.Random, may_learn: Callable[[str], bool]) -> None:
         if not given:
             raise ValueError("no coordinator is given")
         self._may_learn = may_learn
-        # Of these it was said.
+        # The skipped addresses that were logged.
         self._passed_over: set[str] = set()
         self._given = tuple(given)
         self._addresses = tuple(dict.fromkeys(given))
@@ -36,9 +36,9 @@ class Route:
         return self._addresses
 
     def learn(self, addresses: Iterable[str]) -> list[str]:
-        """Those that are passed over, where that is new."""
+        """The newly skipped addresses."""
         current = self._addresses[self._position]
-        # The credential that went over TLS so far goes nowhere in the clear.
+        # A credential that was only sent over TLS is never sent in the clear.
         tls = all(secure(address) for address in self._given)
         learned = (_complete(address, tls) for address in addresses if address)
         wanted: list[str] = []
@@ -59,7 +59,7 @@ class Route:
         return self._addresses[self._position]
 
     def lost(self, longest: float = LONGEST_DELAY) -> float:
-        """How long to wait after this loss: the first one is met at once."""
+        """How long to wait after this loss; after the first one, not at all."""
         self._losses += 1
         if self._losses == 1:
             return 0.0

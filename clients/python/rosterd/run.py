@@ -1,4 +1,4 @@
-"""What a handler gets: one run of one item."""
+"""The input of a handler: one run of one item."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LOG = logging.getLogger("rosterd.run")
 class Cancellation:
     """Like a threading.Event that is only ever set from outside; true once the run must stop.
 
-    Every look is one at the lease itself: a process that stood still past it may wake in user code before the thread
-    that would tell it, and must not take its work for done.
+    Every check reads the lease itself: a process that was frozen past its lease may resume in user code before the
+    thread that would cancel it, and must not consider its work done.
     """
 
     def __init__(self, lease_left: Callable[[], float], expired: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class Cancellation:
         return self.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Sleeps until the run must stop, at most `timeout` seconds; says whether it must."""
+        """Sleeps until the run must stop, at most `timeout` seconds; returns whether it must."""
         if not self.is_set():
             self._event.wait(timeout)
         return self.is_set()
@@ -88,13 +88,13 @@ class RunLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not generic at
 
 @dataclass
 class _Outlet:
-    """What a run needs of the worker that runs it."""
+    """The worker's interface for a run."""
 
     progress: Callable[[Run], None]
     leaving: threading.Event
     #: In seconds; not above zero: it has ended.
     lease_left: Callable[[], float]
-    #: A run has found so.
+    #: A run has found that its lease has ended.
     expired: Callable[[Key], None]
 
 
@@ -106,13 +106,13 @@ class Run:
         self.job: str = start.key.job
         #: 0 to total - 1.
         self.item: int = start.key.item
-        #: The fencing token: only grows per item. Give it to what the run writes to, so that late writes are refused.
+        #: The fencing token: only grows per item. Pass it to what the run writes to, so that it can refuse late writes.
         self.token: int = start.key.token
         #: How many items the job has.
         self.total: int = trigger.sharding_total_count
         self.item_parameter: str = trigger.item_parameter
         self.job_parameter: str = trigger.job_parameter
-        #: The job's properties by name, as they were when the run was told to start.
+        #: The job's properties by name, as they were when the run started.
         self.props: Mapping[str, str] = MappingProxyType(dict(start.props))
         #: The scheduled time in UTC (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run).
         self.fire_time: datetime = instant(trigger.fire_time)
@@ -120,7 +120,7 @@ class Run:
         self.source: str = source_name(trigger.source)
         #: From 1.
         self.attempt: int = start.attempt
-        #: What the last run left with `set_offset`, or an earlier attempt of this one.
+        #: What the last run, or an earlier attempt of this one, set with `set_offset`.
         self.offset: bytes = start.offset
         #: When the run will be stopped as timed out; None: never.
         self.deadline: datetime | None = None
@@ -130,10 +130,11 @@ class Run:
         self.instance_id: str = start.instance_id
         #: Elastic-Job's id of the task, `job@-@item@-@READY@-@instance_id`. The same for each run of the item here.
         self.task_id: str = trigger.task_id
-        #: dataflow: go on until there is nothing left to fetch.
+        #: dataflow: continue until there is nothing left to fetch.
         self.streaming: bool = trigger.streaming
         #: The trace that the run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there
-        #: is one. Empty: none. OpenTelemetry's current context is that of the trace, where its API is installed.
+        #: is one. Empty: there is no trace. OpenTelemetry's current context is that of the trace, if its API is
+        #: installed.
         self.trace_context: Mapping[str, str] = MappingProxyType(dict(trigger.trace_context))
         self.cancelled = Cancellation(outlet.lease_left, lambda: outlet.expired(self.key))
         self.log = RunLog(_LOG, self.ids)
@@ -151,20 +152,20 @@ class Run:
 
     @property
     def ids(self) -> dict[str, Any]:
-        """job, item, token, instance and task_id: what a log line says of the run."""
+        """job, item, token, instance and task_id, for log lines."""
         ids = {"job": self.job, "item": self.item, "token": self.token, "instance": self.instance_id}
         return {**ids, "task_id": self.task_id}
 
     @property
     def leaving(self) -> bool:
-        """The worker is leaving: a run that can end early and be taken up again later should."""
+        """The worker is leaving: a run that can end early and be continued later should."""
         return self._outlet.leaving.is_set()
 
     async def wait_cancelled(self) -> str:
-        """Waits until the run must stop; gives the reason. (The task of an async handler is cancelled as well.)
+        """Waits until the run must stop; returns the reason. (The task of an async handler is cancelled as well.)
 
-        It looks at the lease when that is to end: where it is waited for beside the work, and both are over when the
-        process wakes, both are seen.
+        It checks the lease at its end: if it is awaited together with the work, and both are done when the process
+        resumes, the caller sees both.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
@@ -201,10 +202,10 @@ class Run:
             raise Cancelled(self.cancelled.reason)
 
     def set_offset(self, offset: bytes) -> None:
-        """How far the item has come, at most 64 KiB: handed to its next run.
+        """Sets the item's offset, at most 64 KiB, for its next run.
 
-        Written down with the outcome, and about once a second until then, so that a run that takes this one's place
-        after a crash goes on from there.
+        The coordinator stores it with the outcome, and about once a second until then, so that a run that replaces this
+        one after a crash continues from there.
         """
         data = bytes(offset)
         if len(data) > MAX_OFFSET:
@@ -224,7 +225,7 @@ class Run:
             self._failed += failed
 
     def progress(self, percent: float, message: str = "") -> None:
-        """Tells people how far the run is. Cheap: of many calls in a row only the last is sent."""
+        """Reports progress to people. Cheap: of many calls in a row only the last is sent."""
         with self._lock:
             self._progress = (max(0, min(100, int(percent))), shorten(message, MAX_PROGRESS))
             told, self._progress_told = self._progress_told, True
@@ -246,7 +247,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Fire:
-    """What a callback for all items of one fire gets."""
+    """The argument of a callback for all items of one fire."""
 
     job: str
     #: UTC.

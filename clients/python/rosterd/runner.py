@@ -1,7 +1,7 @@
-"""Calls user code, plain handlers in threads, async ones on the caller's loop, and says when it began and ended.
+"""Calls user code, plain handlers in threads, async ones on the caller's loop, and reports when it started and ended.
 
-Decides nothing: which run starts or stops is the machine's business. Its threads are daemons, so that a handler that
-never ends cannot keep the process from leaving.
+Decides nothing: the machine decides which run starts or stops. Its threads are daemons, so that a handler that never
+ends cannot keep the process from leaving.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Runner:
         self._outlet = _Outlet(progress, self._leaving, lease_left, lambda key: post(Expired(key)))
         self._threads = Threads()
         self._runs: dict[Key, Run] = {}
-        # Touched on the caller's loop only.
+        # Used on the caller's loop only.
         self._tasks: dict[Key, asyncio.Task[Ending]] = {}
         self._callbacks: set[asyncio.Task[None]] = set()
 
@@ -138,7 +138,7 @@ class Runner:
     # ---- plain handlers, on a thread of the pool
 
     def _call(self, job: Job, run: Run) -> Ending:
-        # The last look: this thread may have been kept waiting since the machine looked.
+        # The last check: this thread may have waited since the machine checked.
         if not self._may_begin(run):
             return self._not_begun(run)
         attempt = _Attempt(self._teller, run)
@@ -205,7 +205,7 @@ class Runner:
         return attempt.returned(result)
 
     async def abandon(self, patience: float) -> None:
-        """Cancels what is left on the caller's loop when the worker is over."""
+        """Cancels what is left on the caller's loop when the worker has ended."""
         left = [*self._tasks.values(), *self._callbacks]
         for task in left:
             task.cancel()

@@ -6,7 +6,7 @@
         end = call(hello, make_run(item=2, item_parameter="Beijing", offset=b"41"))
         assert (end.outcome, end.output, end.offset) == ("SUCCEEDED", "42", b"42")
 
-`call` takes a handler, or a Job with all its hooks: `worker.jobs["hello"]`, and what `worker.dataflow` gives.
+`call` takes a handler, or a Job with all its hooks: `worker.jobs["hello"]`, and what `worker.dataflow` returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .current import context_for, context_of
 from .describe import describe, text_of
 from .errors import Cancelled, Fatal
 from .events import Key, StartRun, StopReason
-from .hand import stamp
+from .in_flight import stamp
 from .job import Handler, Job, call_async
 from .job import call as call_plain
 from .run import Run, _Outlet
@@ -48,17 +48,17 @@ class Outcome:
     outcome: Literal["SUCCEEDED", "FAILED", "CANCELLED"]
     #: Another attempt would follow, if the job has more.
     retryable: bool
-    #: What is recorded of what the handler returned.
+    #: The recorded form of the handler's return value.
     output: str
-    #: What is recorded of what it raised.
+    #: The recorded form of its exception.
     error: str
-    #: What it raised itself.
+    #: The exception itself.
     raised: BaseException | None
     processed: int
     failed: int
     #: None: it was not set.
     offset: bytes | None
-    #: The last that was told, percent and message.
+    #: The last reported progress, percent and message.
     progress: tuple[int, str]
 
 
@@ -80,7 +80,7 @@ def make_run(
     leaving: bool = False,
     trace_context: Mapping[str, str] | None = None,
 ) -> Run:
-    """A run as a worker would hand it out. Its lease lasts until `cancel`."""
+    """A run as from a worker. Its lease lasts until `cancel`."""
     instance = "127.0.0.1@-@test"
     fired = datetime.now(timezone.utc) if fire_time is None else fire_time
     trigger = worker_pb2.Trigger(
@@ -120,7 +120,7 @@ def call(handler: Handler | Job, run: Run | None = None) -> Outcome:
 
 
 async def acall(handler: Handler | Job, run: Run | None = None) -> Outcome:
-    """The same in a loop that is there already."""
+    """The same in a running loop."""
     job, run = _parts(handler, run)
     context = context_for(run, context_of(job.context, contextvars.copy_context()))
     task = context.run(asyncio.ensure_future, _cancellable(job, run))

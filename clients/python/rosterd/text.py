@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def shorten(text: str, limit: int) -> str:
-    """The beginning of the text, in at most `limit` bytes of UTF-8, marked where something is missing."""
+    """The beginning of the text, in at most `limit` bytes of UTF-8, marked if something is missing."""
     data = text.encode(errors="replace")
     if len(data) <= limit:
         return data.decode()

@@ -1,4 +1,4 @@
-"""The trace that a run belongs to. OpenTelemetry's API package is used where the program has it, and is not needed."""
+"""The trace that a run belongs to. OpenTelemetry's API package is used if the program has it, and is not required."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 
 def enter(trace_context: Mapping[str, str]) -> None:
-    """Makes the trace OpenTelemetry's current one, for the rest of the context that this is called in."""
+    """Makes the trace OpenTelemetry's current one, for the rest of the calling context."""
     if trace_context:
         _entry()(trace_context)
 
 
 def prepare() -> None:
-    """Loads what there is to load, while nothing waits for it."""
+    """Loads OpenTelemetry early, while nothing waits for it."""
     _entry()
 
 

@@ -1,4 +1,4 @@
-"""One stream to one coordinator over gRPC. Knows frames as messages only, never what they mean."""
+"""One stream to one coordinator over gRPC. Knows frames only as messages, not their meaning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .options import Options, exposed
 from .route import secure
 
 METHOD = "/rosterd.v1.WorkerService/Session"
-# Frames that wait to be written; the machine's credits and rates keep it far below. Full: the stream is given up.
+# Frames that wait to be written; the machine's credits and rates keep it far below. If it is full, the worker abandons
+# the stream.
 MAX_WAITING = 16 * 1024
 CLOSE_TIMEOUT = 1.0
 STATUS_TIMEOUT = 0.5
@@ -35,7 +36,7 @@ _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
     ("grpc.http2.bdp_probe", 1),
     ("grpc.enable_retries", 0),
-    # A new stream is a new connection, whatever became of the old one.
+    # A new stream is a new connection, whatever happened to the old one.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", f"rosterd-python/{__about__.VERSION}"),
 ]
@@ -55,7 +56,7 @@ class Stream:
         self._task = asyncio.get_running_loop().create_task(self._live(after))
 
     def send(self, frame: worker_pb2.SessionRequest) -> bool:
-        """False: the coordinator has not read for so long that the stream is worth nothing."""
+        """False: the coordinator has not read for so long that the stream is useless."""
         try:
             self._waiting.put_nowait(frame)
         except asyncio.QueueFull:
@@ -103,7 +104,7 @@ class Stream:
             if ready:
                 self._feed(Opened(self._number))
                 writer = asyncio.get_running_loop().create_task(self._write(call))
-                # A call that failed says so below.
+                # A failed call reports its error below.
                 with contextlib.suppress(grpc.aio.AioRpcError):
                     while isinstance(frame := await call.read(), worker_pb2.SessionResponse):
                         self._feed(Received(self._number, frame))
@@ -122,7 +123,7 @@ class Stream:
         return state is grpc.ChannelConnectivity.READY
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:  # type: ignore[type-arg]
-        # A call that ended says so to its reader.
+        # A call that has ended reports that to its reader.
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while True:
                 await call.write(await self._waiting.get())
@@ -139,10 +140,10 @@ class Stream:
 
 
 class _Outcome:
-    """How a call ended, as the coordinator says it.
+    """How a call ended, by the coordinator's status.
 
     A coordinator that ends the stream while a frame is being written makes gRPC report two statuses, in any order: the
-    coordinator's, and that writing failed. The first is the one that says something.
+    coordinator's, and that writing failed. Only the first is informative.
     """
 
     def __init__(self, call: grpc.aio.StreamStreamCall) -> None:  # type: ignore[type-arg]
@@ -152,7 +153,7 @@ class _Outcome:
         call.add_done_callback(self._ended)
 
     def _ended(self, _: object) -> None:
-        # The status is there, so neither waits; asked for later, it may be the other one.
+        # The status is there, so neither waits; later, it may be the other one.
         code, detail = _at_once(self._call.code()), _at_once(self._call.details())
         if self._found is None and code is not None and detail != "Internal error from Core":
             self._found = (code.name, detail or "the coordinator ended the stream")
@@ -167,7 +168,7 @@ class _Outcome:
 
 
 def _at_once(answer: Coroutine[Any, Any, T]) -> T | None:
-    """What a coroutine gives that has nothing to wait for."""
+    """The result of a coroutine that does not wait."""
     try:
         answer.send(None)
     except StopIteration as done:
@@ -181,7 +182,7 @@ _UNKNOWN = (
     "(ROSTERD_CA, root_certificates)"
 )
 _OTHER_NAME = "its certificate is not for this name: connect by a name that it has"
-#: What gRPC's TLS says, and what to do. Its texts are all that it tells.
+#: Errors of gRPC's TLS, with advice. gRPC only provides their texts.
 _REMEDIES = (
     ("unable to get local issuer", _UNKNOWN),
     ("self-signed certificate", _UNKNOWN),
@@ -196,7 +197,7 @@ _REMEDIES = (
 
 
 def explained(code: str, detail: str) -> tuple[str, str]:
-    """A TLS failure with what to do; as a rejection, since trying again does not mend it."""
+    """A TLS failure with advice; as a rejection, since retrying does not fix it."""
     for text, remedy in _REMEDIES:
         if text in detail:
             return "UNAUTHENTICATED", f"{remedy} ({detail})"
@@ -204,7 +205,7 @@ def explained(code: str, detail: str) -> tuple[str, str]:
 
 
 def target_of(address: str) -> str:
-    """What gRPC connects to; without a port the scheme's own."""
+    """The target for gRPC; without a port, the scheme's default."""
     if "://" not in address:
         return address
     url = urlsplit(address)

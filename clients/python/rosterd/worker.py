@@ -1,4 +1,4 @@
-"""The worker: collects jobs, then works until it is asked to leave."""
+"""The worker: collects jobs, then runs until it is asked to leave."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .config import JobFields
 
 _LOG = logging.getLogger("rosterd")
-# How long async handlers get to notice that the worker is over.
+# How long async handlers get to notice that the worker has ended.
 ABANDON_PATIENCE = 1.0
-# How long hooks of the connection get for what they were not told yet.
+# How long hooks of the connection get for pending events.
 HOOKS_PATIENCE = 1.0
 # Supervisors signal a process and its group: signals this soon after the first one, in seconds, repeat it.
 ONE_REQUEST = 1.0
@@ -48,7 +48,7 @@ T = TypeVar("T")
 class Worker:
     """One worker process: one stream to a coordinator carries all its jobs.
 
-    What is given here overrides `options`, and those override the environment (see Options).
+    Arguments override `options`, and those override the environment (see Options).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Worker:
         self._jobs: dict[str, Job] = {}
         self._driver: Driver | None = None
         self._health: Health | None = None
-        # What was asked of the worker before it ran.
+        # Requests to the worker before it ran.
         self._early_stop: Leave | None = None
         # When the first signal came, on the boot clock.
         self._signalled_at: float | None = None
@@ -117,7 +117,7 @@ class Worker:
         """Decorates the handler of a job, plain or async; it gets the Run.
 
         The job must exist, or come with the worker: by the fields of JobConfig (`items=3, cron="0/5 * * * * ?"`), or by
-        `config` as a whole. What is given beside those are fields of Job.
+        `config` as a whole. The other arguments are fields of Job.
         """
         if not isinstance(name, str):
             raise TypeError('a job needs its name: @worker.job("name")')
@@ -158,7 +158,7 @@ class Worker:
         on_all_completed: FireHook | None = None,
         **fields: Unpack[JobFields],
     ) -> Job:
-        """Adds a job that fetches and processes, and does it again until fetch is empty where the job streams."""
+        """Adds a job that fetches and processes, and repeats it until fetch is empty if the job streams."""
         return self.add(
             Job(
                 name,
@@ -177,10 +177,10 @@ class Worker:
     # ---- working
 
     def run(self) -> None:
-        """Works until the worker has left. SIGTERM or SIGINT: leave in good order; a second one: at once.
+        """Runs until the worker has left. SIGTERM or SIGINT: leave in order; a second one: exit immediately.
 
-        One within a second of the first counts as the first. Where the worker cannot go on, the program ends with a
-        message and exit code 1: SystemExit. On another thread than the main one, signals are not handled, and the
+        One within a second of the first counts as the first. If the worker cannot continue, the program ends with a
+        message and exit code 1: SystemExit. On a thread other than the main one, signals are not handled, and the
         RosterdError itself is raised, as `run_async` does everywhere.
         """
         try:
@@ -195,7 +195,7 @@ class Worker:
             raise SystemExit(self._at_once)
 
     async def run_async(self) -> None:
-        """The same on a loop that is there already; signals are the caller's. Cancelling it leaves without grace.
+        """The same on a running loop; the caller handles signals. Cancelling it leaves without grace.
 
         Raises JobRefused if no job is left, and Rejected if every coordinator rejects the worker.
         """
@@ -223,7 +223,7 @@ class Worker:
             left = asyncio.wrap_future(driver.result)
             done, _ = await asyncio.wait([left], timeout=self.options.leave_timeout)
             for one in done:
-                # Whoever cancels does not ask how it ended.
+                # A caller that cancels does not need the result.
                 one.exception()
             driver.post(Quit())
             raise
@@ -235,11 +235,11 @@ class Worker:
 
     @property
     def health_port(self) -> int | None:
-        """Where health is served, once it is."""
+        """The port of health, once it is served."""
         return None if self._health is None else self._health.port
 
     def stop(self, grace: float | None = None) -> None:
-        """Leave in good order: runs have `grace` seconds (None: drain_timeout). Any thread may call it."""
+        """Leave in order: runs have `grace` seconds (None: drain_timeout). Any thread may call it."""
         self._ask(Leave(grace))
 
     def _ask(self, leave: Leave) -> None:
@@ -271,7 +271,7 @@ class Worker:
         if self._clock() < self._signalled_at + ONE_REQUEST:
             return
         _LOG.warning("second signal received: exiting immediately; runs in flight are recorded as crashed")
-        # From now on a further one does what it does without us.
+        # From now on a further signal has its default effect.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._driver is not None:
@@ -286,7 +286,7 @@ def _servers(server: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def own_address(servers: Sequence[str]) -> str:
-    """The address of this machine that faces the first coordinator; the host's name where there is none."""
+    """The address of this machine that faces the first coordinator; the host's name if there is none."""
     first = servers[0] if "://" in servers[0] else f"http://{servers[0]}"
     try:
         url = urlsplit(first)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes rosterd/_proto from the .proto files of the repository; with --check only says whether it is fresh.
+"""Generates rosterd/_proto from the .proto files of the repository; with --check only reports whether it is fresh.
 
-Generated code runs on the protobuf runtime it was made for and on newer ones, never on older ones. So it is made
-with old tools, pinned here, and committed: `pip install '.[generate]'`, then `python scripts/generate.py`.
+Generated code runs on the protobuf runtime that it was generated for and on newer ones, never on older ones. So old
+tools, pinned here, generate it, and it is committed: `pip install '.[generate]'`, then `python scripts/generate.py`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ TARGET = HERE.parent / "rosterd" / "_proto"
 PROTO = HERE.parents[2] / "proto"
 FILES = ("types.proto", "worker.proto")
 INIT = '"""Generated from proto/rosterd/v1 by scripts/generate.py. Do not edit."""\n'
-# Programs may generate code from the same files: in one process protobuf takes each file and each name once. Neither
+# Programs may generate code from the same files: in one process protobuf accepts each file and each name once. Neither
 # goes over the wire.
 RENAMED = (("package rosterd.v1;", "package rosterd_client.v1;"), ('"rosterd/v1/', '"rosterd/_proto/'))
 
 
 def renamed(proto: Path, folder: Path) -> list[str]:
-    """Copies the files under names of this package's own; what they are called there."""
+    """Copies the files under names of this package. Returns the names."""
     to = folder / "rosterd" / "_proto"
     to.mkdir(parents=True)
     for name in FILES:
         text = (proto / "rosterd" / "v1" / name).read_text()
         for old, new in RENAMED:
             text = text.replace(old, new)
-        # What other languages want to know is nothing to this one.
+        # Options for other languages are irrelevant to this one.
         text = re.sub(r"^option (java|go)_\w+ = .*;\n", "", text, flags=re.MULTILINE)
         (to / name).write_text(text)
     return [f"rosterd/_proto/{name}" for name in FILES]
@@ -59,7 +59,7 @@ def generate(proto: Path) -> dict[str, str]:
 
 
 def descriptors(proto: Path) -> bytes:
-    """What the files say, as a FileDescriptorSet: any version of protoc gives the same."""
+    """The contents of the files, as a FileDescriptorSet: any version of protoc produces the same."""
     with tempfile.TemporaryDirectory() as folder:
         files = renamed(proto, Path(folder))
         out = Path(folder, "set")

@@ -1,7 +1,7 @@
 """A scripted coordinator: a real gRPC server on loopback whose every frame a test writes.
 
-It lives on a thread of its own, so that a test may block and so may the worker's loop. Heartbeats are acknowledged
-by itself while `answer_heartbeats` is set; everything else waits for the test.
+It lives on a thread of its own, so a test may block, and so may the worker's loop. It acknowledges heartbeats by itself
+while `answer_heartbeats` is set; everything else waits for the test.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Session:
         self._coordinator.call(self.outgoing.put_nowait, code)
 
     def expect(self, kind: str, skip: tuple[str, ...] = QUIET) -> Any:
-        """The next frame, which must be of this kind; the kinds in `skip` are passed over."""
+        """The next frame, which must be of this kind; the kinds in `skip` are skipped."""
         until = time.monotonic() + PATIENCE
         while True:
             frame = self.arrived.get(timeout=max(0.01, until - time.monotonic()))
@@ -71,7 +71,7 @@ class Session:
         return hello
 
     def farewell(self) -> None:
-        """A leave in which nothing is in flight any more."""
+        """A leave with nothing left in flight."""
         self.expect("drain_request")
         self.send(f.draining())
         self.expect("goodbye")

@@ -35,7 +35,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[int]:
-    """Its port. PostgreSQL does not run as root: then it is the user of Debian's package."""
+    """Its port. PostgreSQL does not run as root: as root, use the user of Debian's package."""
     assert POSTGRES.is_dir(), "PostgreSQL is not there: apt-get install postgresql"
     programs = max(POSTGRES.iterdir(), key=lambda version: int(version.name)) / "bin"
     with tempfile.TemporaryDirectory(prefix="rosterd-postgres-") as folder:

@@ -8,7 +8,7 @@ from rosterd import Run, Worker
 
 worker = Worker(slots=2)
 if "SIGNALS_APART" in os.environ:
-    # So many seconds pass between two signals.
+    # The seconds between two signals.
     worker._clock = itertools.count(0.0, float(os.environ["SIGNALS_APART"])).__next__
 
 

@@ -1,4 +1,4 @@
-"""The typed configuration of a job, and the job file that comes of it."""
+"""The typed configuration of a job, and the job file made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance worker does what its items' parameters say, and writes down what happened."""
+"""The conformance worker does what its items' parameters say, and logs what happened."""
 
 from __future__ import annotations
 

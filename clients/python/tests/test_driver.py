@@ -429,7 +429,7 @@ def test_another_identity_fences_the_runs_of_the_old_one(coordinator: Coordinato
 
 
 class Deaf:
-    """A machine that only remembers what it was told."""
+    """A machine that only records its events."""
 
     attachment = leased_since = None
     lost_why, leaves, lease_stops_at = "", False, float("inf")
@@ -605,7 +605,7 @@ def test_two_signals_in_one_instant_are_one(coordinator: Coordinator, process: s
     session.greet()
     session.send(f.trigger(7))
     session.expect("run_started", skip=("heartbeat",))
-    # As `timeout` and supervisors do: the process, and then its group.
+    # Like `timeout` and supervisors: the process, and then its group.
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     session.expect("drain_request", skip=("heartbeat",))

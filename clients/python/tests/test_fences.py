@@ -24,7 +24,7 @@ from rosterd.fence import (
 )
 from rosterd.testing import make_run
 
-# Both above what a double can tell apart, and of different lengths.
+# A double cannot tell them apart, and their lengths differ.
 OLD = 9_007_199_254_740_993
 NEW = 9_007_199_254_740_994
 SHORT = 999_999_999_999_999
@@ -194,7 +194,7 @@ def s3() -> Iterator[Any]:
 
 
 class Between:
-    """A client whose next put finds that something was done right before it."""
+    """A client that does something right before its next put."""
 
     def __init__(self, client: Any, action: Any) -> None:
         self._client = client
@@ -269,7 +269,7 @@ def test_files_what_a_newer_run_has_written_is_what_is_read(tmp_path: Path) -> N
 def test_files_a_run_that_wakes_with_its_rename_still_to_come_makes_a_name_that_nobody_reads(tmp_path: Path) -> None:
     file = FencedFile(tmp_path / "report.csv")
     file.write("new", run(NEW))
-    # As it slept: all its checks are behind it.
+    # As if it had slept: it has passed all its checks.
     (tmp_path / f"report.csv.{OLD:019d}").write_text("late")
     (tmp_path / "report.csv.bak").write_text("none of ours")
     assert file.read() == b"new"

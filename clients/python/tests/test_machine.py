@@ -73,7 +73,7 @@ class Script:
         return self.feed(Received(self.stream if stream is None else stream, frame))
 
     def wait(self, seconds: float, *, answer: bool = False, step: float = 0.05) -> None:
-        """Lets time pass; a driver ticks at the machine's deadlines. `answer`: heartbeats are acknowledged at once."""
+        """Lets time pass; a driver ticks at the machine's deadlines. `answer`: acknowledges heartbeats."""
         end = self.time + seconds
         while self.time < end:
             self.time = min(end, max(self.time + 1e-6, min(self.machine.deadline(), self.time + step)))
@@ -245,7 +245,7 @@ def test_coordinators_of_the_welcome_are_tried_and_a_secret_never_goes_in_the_cl
     [
         # A planted address with a certificate of any authority got the credential.
         ("https://a.example:1", {"credential": "s3cret"}, ["https://a.example:2"]),
-        # Nor is a certificate shown to others, or work taken from them.
+        # Others also do not get a certificate, and the worker takes no work from them.
         ("https://a.example:1", {}, ["https://a.example:2"]),
         (
             "https://a.example:1",
@@ -413,7 +413,7 @@ def test_heartbeats_name_the_runs_in_flight_until_they_are_acknowledged() -> Non
 
 
 def expired(script: Script) -> None:
-    # The acknowledgement is late: the stream is well, and the lease counts from when the heartbeat was sent.
+    # The acknowledgement is late: the stream works, and the lease counts from when the heartbeat was sent.
     script.wait(3.2)
     script.recv(f.heartbeat_ack(1))
     script.wait(2.5)
@@ -736,7 +736,7 @@ def test_any_acknowledgement_ends_a_report(result: str) -> None:
 
 
 def test_a_run_whose_report_is_refused_is_reported_as_failed_once() -> None:
-    # Nothing of a refused report was written: without another one the run would be running for ever.
+    # Nothing of a refused report was written: without another one the run would stay in flight forever.
     refusal = f.report_ack(5, result="INVALID")
     refusal.report_ack.code, refusal.report_ack.message = "REPORT_INVALID", "run_completed.offset: too long"
     script = running()
@@ -749,7 +749,7 @@ def test_a_run_whose_report_is_refused_is_reported_as_failed_once() -> None:
     assert (report.HasField("offset"), report.output) == (False, "")
     script.clear()
     script.reattach()
-    # In hand until that one is answered.
+    # In flight until that one is answered.
     assert [run.token for run in script.sent("hello")[0].runs_in_flight] == [5]
     assert script.reports() == [(5, "FAILED")]
     script.recv(refusal)
@@ -770,13 +770,13 @@ def test_progress_is_merged_and_paced() -> None:
 def test_an_offset_goes_out_along_the_way_and_again_on_a_new_stream() -> None:
     script = running()
     script.feed(Progressed(key(5), 0, "", b"one"))
-    assert script.sent("run_progress") == []  # A run that is over soon says so with its end.
+    assert script.sent("run_progress") == []  # A run that ends soon reports it with its end.
     script.wait(0.3)
     assert [progress.offset for progress in script.sent("run_progress")] == [b"one"]
     script.clear()
     script.reattach()
     script.wait(0.3)
-    # Another host may not know.
+    # Another coordinator may not know it.
     assert [progress.offset for progress in script.sent("run_progress")] == [b"one"]
 
 
@@ -893,7 +893,7 @@ def test_leave_waits_for_runs_then_reports_then_says_goodbye(cause: Leave | work
     else:
         script.recv(cause)
     assert len(script.sent("drain_request")) == 1
-    # What was recorded before the coordinator knew still comes, and runs.
+    # A run that was recorded before the coordinator knew is still sent, and runs.
     script.recv(f.trigger(6, item=1))
     assert script.started() == [5, 6]
     script.recv(f.draining())
@@ -1062,7 +1062,7 @@ def test_a_callback_that_takes_too_long_has_failed() -> None:
     script.wait(2.1, answer=True)
     script.feed(CallbackEnded("c1", ""))
     assert [(done.error, done.timed_out) for done in script.sent("callback_done")] == [("timed out", True)]
-    # Asked again, it says the same.
+    # If the coordinator asks again, the answer is the same.
     script.recv(f.callback("c1", "ALL_STARTED", timeout=2))
     assert [done.timed_out for done in script.sent("callback_done")] == [True, True]
 
@@ -1104,9 +1104,9 @@ def test_whatever_comes_no_item_is_twice_in_user_code_and_none_starts_without_a_
                 assert all(run[:2] != effect.key[:2] for run in inside), "two runs of one item"
                 inside[effect.key] = effect.attempt
                 assert len(inside) <= 3
-        assert len(script.machine._hand._reports._under_way) <= 2
+        assert len(script.machine._in_flight._reports._under_way) <= 2
         if script.time >= script.machine.lease_stops_at:
-            assert not script.machine._hand.has_unstopped()
+            assert not script.machine._in_flight.has_unstopped()
     assert script.machine.deadline() > script.time
 
 

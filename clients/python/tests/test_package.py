@@ -1,4 +1,4 @@
-"""The package as others get it: fresh generated code, clean archives, no name in the way of anybody's own."""
+"""The package as others get it: fresh generated code, clean archives, no name that conflicts with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler sees of its lease when it looks before anybody has told it."""
+"""What a handler sees of its lease when it checks before the worker cancels it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled(left: f
     run = run_with(lambda: lease[0], expired)
     assert not run.cancelled
     run.check()
-    # The process stood still, and nobody has told anything yet.
+    # The process was frozen, and the worker has not cancelled the run yet.
     lease[0] = left
     over = left <= 0
     assert (run.cancelled.is_set(), bool(run.cancelled), run.cancelled.wait(0)) == (over, over, over)
@@ -33,7 +33,7 @@ def test_a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled(left: f
     if over:
         with pytest.raises(Cancelled, match="the lease ended"):
             run.check()
-    # What it has gone by holds, and the worker knows of it, once.
+    # The lease that it has checked stays in force, and the worker is notified once.
     lease[0] = 5.0
     assert bool(run.cancelled) is over
     assert expired == ([run.key] if over else [])
@@ -51,7 +51,7 @@ def test_a_handler_that_waits_to_be_told_looks_at_its_lease_when_it_wakes(
         await asyncio.sleep(0)
         if renewed:
             ends[0] = 9.0
-        # Both are over when the process goes on.
+        # Both are done when the process resumes.
         time[0] = 5.0
         done, waiting = await asyncio.wait([told, work], return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:

@@ -1,4 +1,4 @@
-"""What surrounds user code: the current run, context variables, log records, traces, and how errors are told."""
+"""The context of user code: the current run, context variables, log records, traces, and the text of errors."""
 
 from __future__ import annotations
 

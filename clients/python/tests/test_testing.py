@@ -1,4 +1,4 @@
-"""Tests of handlers: a run is made, the handler called, the outcome looked at."""
+"""Tests of handlers: make a run, call the handler, check the outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health and the hooks that metrics are made of, and what is said when a worker cannot go on."""
+"""Health, hooks for metrics, and the messages when a worker cannot continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs no stream: options, routes, hooks, what a worker refuses."""
+"""Tests without a stream: options, routes, hooks, refusals of a worker."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rosterd.run import MAX_PROGRESS
 from rosterd.text import shorten
 
 FOLDER = Path(__file__).parents[2] / "spec" / "vectors"
-# What the wall clock shows at 0: 2026-01-01T00:00:00Z.
+# The wall clock at time 0: 2026-01-01T00:00:00Z.
 WALL = 1_767_225_600.0
 MOST_TICKS = 1_000
 # The machine's times are floats: what is due at a millisecond may be due a little after it.
@@ -183,7 +183,7 @@ class Player:
                 raise AssertionError(f"no event: {step}")
 
     def progress(self, run: e.Key, percent: int, message: str, offset: bytes | None) -> None:
-        # As run.py does.
+        # Like run.py.
         self.shown[run] = (min(100, percent), shorten(message, MAX_PROGRESS), offset)
         self.feed(e.Progressed(run, *self.shown[run]))
 
@@ -285,7 +285,7 @@ def fill(message: Message, fields: Mapping[str, Any]) -> None:
         elif repeated(field):
             getattr(message, name).extend(value)
         elif field.message_type is not None:
-            # It is there, also where it is empty.
+            # It is present, even if it is empty.
             getattr(message, name).SetInParent()
             fill_message(getattr(message, name), value)
         elif field.enum_type is not None:
@@ -346,11 +346,11 @@ def shown_message(message: Any) -> Any:
             return shown(message)
 
 
-# ---- what was expected
+# ---- expectations
 
 
 def compare(step: Mapping[str, Any], said: list[Said]) -> str:
-    """What differs, or empty."""
+    """The differences, or empty."""
     expected = [expectation(step, one) for one in step.get("expect", [])]
     if step.get("in_order") and [kind for kind, _, _ in expected] != [one.kind for one in said]:
         return f"expected in this order: {[kind for kind, _, _ in expected]}"

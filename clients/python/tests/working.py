@@ -1,4 +1,4 @@
-"""Workers at work, for tests."""
+"""Running workers, for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rosterd import Options, Worker
 
 
 class Working:
-    """A worker at work on a thread."""
+    """A worker that runs on a thread."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker

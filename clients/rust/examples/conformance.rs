@@ -1,5 +1,5 @@
-//! A worker for `rosterd conformance`: its handler does what the item's parameter says, and each thing that happens to its
-//! runs is a line on standard output. `rosterd conformance --help` says what the steps and the environment mean.
+//! A worker for `rosterd conformance`: its handler does what the item's parameter says, and each event of its runs is a
+//! line on standard output. `rosterd conformance --help` describes the steps and the environment.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -143,7 +143,7 @@ fn number(text: &str) -> Result<u64, Failure> {
     text.parse().map_err(|_| Failure::fatal(format!("{text:?} is not a whole number")))
 }
 
-/// It sees that it must stop.
+/// Logs that the run sees that it must stop.
 fn stopped(run: &Run) -> Failure {
     write("cancel", "", Some(ids(run)));
     Failure::cancelled()
@@ -202,7 +202,7 @@ fn write(what: &str, detail: &str, of: Option<Value>) {
     line["wall"] = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX).into();
     line["worker"] = variable("CONFORMANCE_NAME").unwrap_or_else(|| "rust".into()).into();
     line["what"] = what.into();
-    // What a flood of runs has in its parameters is nobody's to read.
+    // The parameters of a flood of runs are not logged.
     line["detail"] = detail.chars().take(200).collect::<String>().into();
     let line = format!("{line}\n");
     let written = match variable("CONFORMANCE_LOG") {

@@ -7,18 +7,18 @@ use std::time::{Duration, SystemTime};
 pub trait Clock: Send + Sync + 'static {
     /// Since some fixed moment; only goes forward, also while the machine sleeps.
     fn now(&self) -> Duration;
-    /// What people's clocks say: for timestamps in reports.
+    /// The wall clock: for timestamps in reports.
     fn wall(&self) -> SystemTime;
-    /// Ends when `now()` has reached `at`, or sooner: the caller looks again.
+    /// Ends when `now()` has reached `at`, or sooner: the caller checks again.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 }
 
 /// The machine's clock that also counts its sleep: a laptop or a virtual machine that was suspended past its lease
-/// knows it at once. Where a system has no such clock, it is found out once the coordinator says so.
+/// knows it immediately. On a system without such a clock, the worker learns it from the coordinator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BootClock;
 
-/// Timers do not count the machine's sleep, so none is trusted for longer.
+/// Timers do not count the machine's sleep, so none is used for longer.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[cfg(unix)]
@@ -31,7 +31,7 @@ fn boot() -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
-/// Since it was first asked for.
+/// Since the first call.
 #[cfg(not(unix))]
 #[allow(clippy::disallowed_methods, reason = "this is the clock")]
 fn boot() -> Duration {
@@ -63,7 +63,7 @@ impl Clock for BootClock {
     }
 }
 
-/// Tokio counts in milliseconds, rounded up: what is left of a wait then is counted by the system.
+/// Tokio counts in milliseconds, rounded up: the system counts the rest of a wait.
 const COARSE: Duration = Duration::from_millis(3);
 
 /// Sleeps for a short time, to some microseconds; false: it cannot.
@@ -103,13 +103,13 @@ pub struct TokioClock {
 
 #[cfg(feature = "embedding")]
 impl TokioClock {
-    /// Zero is now, at which people's clocks say `wall`.
+    /// Zero is now, at which the wall clock shows `wall`.
     pub fn starting_at(wall: SystemTime) -> Self {
         Self { start: tokio::time::Instant::now(), wall }
     }
 }
 
-/// No timer is longer; who waits longer looks again.
+/// No timer is longer; a longer wait is split.
 #[cfg(feature = "embedding")]
 const LONGEST: Duration = Duration::from_secs(86_400);
 

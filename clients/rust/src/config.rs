@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How a job is scheduled and run. What is not given is as the guide's page on job fields says.
+/// How a job is scheduled and run. Fields that are not set have the defaults on the guide's page on job fields.
 ///
 /// ```
 /// use rosterd_client::{Job, JobConfig, Retries};
@@ -49,17 +49,17 @@ pub struct Guarantee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// As even as it goes, in order.
+    /// As even as possible, in order.
     AvgAllocation,
     /// By whether the hash of the job's name is odd.
     Odevity,
-    /// In turn, beginning by the hash of the job's name.
+    /// In turn, starting from the hash of the job's name.
     RoundRobin,
     /// Items stay where they are.
     Sticky,
 }
 
-/// What becomes of fires that are found too late.
+/// How late fires are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TooLate {
@@ -69,7 +69,7 @@ pub enum TooLate {
     Missed,
 }
 
-/// A scheduled time that daylight saving leaves out.
+/// How a scheduled time that daylight saving skips is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gap {
@@ -79,7 +79,7 @@ pub enum Gap {
     Skip,
 }
 
-/// What becomes of a held fire without answer.
+/// How a held fire without an answer is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnTimeout {
@@ -90,7 +90,7 @@ pub enum OnTimeout {
 }
 
 impl JobConfig {
-    /// A job of so many items, 1 to 100,000, that runs only when it is triggered.
+    /// A job with this many items, 1 to 100,000, that runs only when it is triggered.
     pub fn new(items: u32) -> Self {
         Self { items, parameters: BTreeMap::new(), fields: Vec::new(), ours: Vec::new() }
     }
@@ -142,7 +142,7 @@ impl JobConfig {
         self.with("label", label.into())
     }
 
-    /// Properties by name, handed to the worker.
+    /// Properties by name, which the worker gets.
     pub fn props<N: Into<String>, V: Into<String>>(self, props: impl IntoIterator<Item = (N, V)>) -> Self {
         let props = props.into_iter().map(|(name, value)| (name.into(), Value::Text(value.into())));
         self.with("props", Value::Map(props.collect()))
@@ -158,17 +158,17 @@ impl JobConfig {
         self.with("monitorExecution", monitor)
     }
 
-    /// Run an item elsewhere when its worker died. Default: false.
+    /// Run an item elsewhere when its worker has died. Default: false.
     pub fn failover(self, failover: bool) -> Self {
         self.with("failover", failover)
     }
 
-    /// Run once more after a run that was too long. Default: true.
+    /// Run an item once more if it was busy at a scheduled time. Default: true.
     pub fn misfire(self, misfire: bool) -> Self {
         self.with("misfire", misfire)
     }
 
-    /// How items are spread over instances. Default: as even as it goes.
+    /// How items are spread over instances. Default: as even as possible.
     pub fn strategy(self, strategy: Strategy) -> Self {
         match strategy {
             Strategy::AvgAllocation => self.with("jobShardingStrategyType", "AVG_ALLOCATION"),
@@ -188,7 +188,7 @@ impl JobConfig {
         self.with_ours("kind", "dataflow").with_ours("streaming", streaming)
     }
 
-    /// A run still going after this is told to stop and has timed out; default: none.
+    /// A run that takes longer is told to stop, and has timed out; default: none.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with_ours("run_timeout_ms", timeout)
     }
@@ -198,17 +198,17 @@ impl JobConfig {
         self.with_ours("retries", retries.value())
     }
 
-    /// A run is failed over so many times after its worker died. Default: 3.
+    /// How many times a run is failed over after its worker died. Default: 3.
     pub fn max_failovers(self, times: u32) -> Self {
         self.with_ours("max_failovers", u64::from(times))
     }
 
-    /// A fire found late runs as if on time up to this age. Default: 10 s.
+    /// The age up to which a late fire runs as if on time. Default: 10 s.
     pub fn catch_up_window(self, window: Duration) -> Self {
         self.with_ours("catch_up_window_ms", window)
     }
 
-    /// What becomes of older fires.
+    /// How older fires are handled.
     pub fn too_late(self, what: TooLate) -> Self {
         let what = match what {
             TooLate::RunOnce => "run_once",
@@ -217,7 +217,7 @@ impl JobConfig {
         self.with_ours("too_late", what)
     }
 
-    /// A time that daylight saving leaves out. Default: it fires when the gap ends.
+    /// How a scheduled time that daylight saving skips is handled. Default: it fires when the gap ends.
     pub fn gap(self, gap: Gap) -> Self {
         let gap = match gap {
             Gap::FireAtEnd => "fire_at_end",
@@ -226,12 +226,12 @@ impl JobConfig {
         self.with_ours("gap", gap)
     }
 
-    /// A silent worker counts as dead after this, 0.1 to 600 s; default: the lease.
+    /// A worker without heartbeats for this long is marked dead, 0.1 to 600 s; default: the lease.
     pub fn disconnect_grace(self, grace: Duration) -> Self {
         self.with_ours("disconnect_grace_ms", grace)
     }
 
-    /// A coordinator whose clock is further off does not fire this job.
+    /// A coordinator whose clock is off by more does not fire this job.
     pub fn max_clock_difference(self, difference: Duration) -> Self {
         self.with_ours("max_clock_diff_ms", difference)
     }
@@ -241,7 +241,7 @@ impl JobConfig {
         self.with_ours("guarantee", guarantee.value())
     }
 
-    /// The job file, as JSON. The coordinator judges the values; what it cannot see is judged here.
+    /// The job file, as JSON. The coordinator validates the values; what it cannot see is validated here.
     pub(crate) fn text(&self, job: &str) -> Result<String, String> {
         let mut fields = vec![
             ("jobName".to_owned(), Value::Text(job.to_owned())),
@@ -281,7 +281,7 @@ impl JobConfig {
 }
 
 impl Retries {
-    /// So many attempts, 1 to 100, the first included.
+    /// With this many attempts, 1 to 100, the first included.
     pub fn new(max_attempts: u32) -> Self {
         Self { max_attempts, backoff: None, backoff_multiplier: None, backoff_max: None }
     }
@@ -292,7 +292,7 @@ impl Retries {
         self
     }
 
-    /// Each further pause is so many times as long as the one before. Default: 2.
+    /// Each further pause is this many times as long as the one before. Default: 2.
     pub fn backoff_multiplier(mut self, multiplier: u32) -> Self {
         self.backoff_multiplier = Some(multiplier);
         self
@@ -316,30 +316,30 @@ impl Retries {
 }
 
 impl Guarantee {
-    /// None yet: say which.
+    /// No callback yet: add them.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Hold each fire until one worker has been told that all items start.
+    /// Hold each fire until one worker has answered its callback.
     pub fn started(mut self) -> Self {
         self.started = true;
         self
     }
 
-    /// Tell one worker when all items of a fire have completed.
+    /// Call back one worker when all items of a fire have completed.
     pub fn completed(mut self) -> Self {
         self.completed = true;
         self
     }
 
-    /// How long is waited for all items to start, and then for the answer. Default: 60 s.
+    /// How long to wait for all items to start, and then for the answer. Default: 60 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// What becomes of a held fire without answer. Default: it runs.
+    /// How a held fire without an answer is handled. Default: it runs.
     pub fn on_timeout(mut self, what: OnTimeout) -> Self {
         self.on_timeout = Some(what);
         self
@@ -399,7 +399,7 @@ fn set(fields: &mut Vec<(&'static str, Value)>, field: &'static str, value: Valu
     fields.push((field, value));
 }
 
-/// What JSON needs of a job file.
+/// The JSON fields of a job file.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Text(String),

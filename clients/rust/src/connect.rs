@@ -1,7 +1,7 @@
 //! How a worker reaches a coordinator: the seam between the conversation and the network.
 //!
-//! Production uses [`TonicConnector`]; a simulation or a test gives channels of its own. A connector makes one
-//! stream at a time and knows nothing of what is said on it.
+//! Production uses [`TonicConnector`]; a simulation or a test provides its own channels. A connector opens one stream
+//! at a time and does not inspect its frames.
 
 use std::fmt;
 use std::future::Future;
@@ -14,20 +14,17 @@ use futures_util::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic_types::StatusExt as _;
 
 use crate::access::{Access, explain, innermost};
 use crate::error::Result;
+use crate::link_error::LinkError;
 use crate::proto::worker_service_client::WorkerServiceClient;
 use crate::proto::{SessionRequest, SessionResponse};
 
-/// The domain of a coordinator's codes.
-const DOMAIN: &str = "rosterd";
-
 /// Opens streams to coordinators.
 pub trait Connector: Send + Sync + 'static {
-    /// Opens one. `address` is as the worker was given it, or as a Welcome named it. The first frame that will be
-    /// written is the Hello; do not wait for it, nor for an answer. Dropping the [`Wire`] closes the stream.
+    /// Opens one. `address` is as configured, or as a Welcome named it. The first frame will be the Hello; do not wait
+    /// for it, or for an answer. Dropping the [`Wire`] closes the stream.
     fn connect(
         &self,
         address: &str,
@@ -36,87 +33,10 @@ pub trait Connector: Send + Sync + 'static {
 
 /// The two halves of an open stream.
 pub struct Wire {
-    /// Frames to the coordinator. A full channel makes the worker queue, a closed one is noticed by `responses`.
+    /// Frames to the coordinator. If the channel is full, the worker queues; if it is closed, `responses` ends.
     pub requests: mpsc::Sender<SessionRequest>,
     /// Frames from the coordinator. The end, or an error, is the end of the stream.
     pub responses: BoxStream<'static, std::result::Result<SessionResponse, LinkError>>,
-}
-
-/// Why there is no stream, or no more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkError {
-    code: Option<tonic::Code>,
-    /// Found here, before a coordinator said anything.
-    ours: bool,
-    /// The coordinator's own code, for example `NAMESPACE_MISMATCH`.
-    reason: Option<String>,
-    message: String,
-}
-
-impl LinkError {
-    /// The network failed; trying again may help.
-    pub fn lost(message: impl Into<String>) -> Self {
-        Self { code: None, ours: true, reason: None, message: message.into() }
-    }
-
-    /// It cannot work as it is: a certificate that is not trusted, a file that cannot be read.
-    pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { code: Some(tonic::Code::Unauthenticated), ours: true, reason: None, message: message.into() }
-    }
-
-    /// The code that the coordinator refused with, of the guide's table of codes; `None`: it was not a coordinator that refused.
-    pub fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
-    }
-
-    /// What went wrong, without the code.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Whether it is about who somebody is or what they may do.
-    pub fn is_about_rights(&self) -> bool {
-        matches!(self.code, Some(tonic::Code::Unauthenticated | tonic::Code::PermissionDenied))
-    }
-
-    /// Whether the coordinator rejects this worker as it is, or we it: a wrong credential or certificate, a namespace
-    /// that is not served.
-    pub(crate) fn rejected(&self) -> bool {
-        use tonic::Code;
-        matches!(
-            self.code,
-            Some(
-                Code::Unauthenticated
-                    | Code::PermissionDenied
-                    | Code::InvalidArgument
-                    | Code::NotFound
-                    | Code::Unimplemented
-            )
-        )
-    }
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(reason) = &self.reason {
-            return write!(f, "{reason}: {}", self.message);
-        }
-        match self.code {
-            Some(code) if !self.ours => write!(f, "{code:?}: {}", self.message),
-            _ => f.write_str(&self.message),
-        }
-    }
-}
-
-impl std::error::Error for LinkError {}
-
-impl LinkError {
-    /// What a coordinator answered instead. No `From`, which every user of the crate would see.
-    pub(crate) fn answered(status: &tonic::Status) -> Self {
-        let info = status.get_details_error_info();
-        let reason = info.filter(|info| info.domain == DOMAIN).map(|info| info.reason);
-        Self { code: Some(status.code()), ours: false, reason, message: status.message().to_owned() }
-    }
 }
 
 /// An error of the operating system without its number: `connection refused`.
@@ -147,7 +67,7 @@ type Dial = dyn Fn(Endpoint) -> BoxFuture<'static, std::result::Result<Channel, 
 pub struct TonicConnector {
     access: Access,
     authorization: Option<MetadataValue<Ascii>>,
-    /// None: over TCP, as always without the feature `embedding`.
+    /// `None`: over TCP, as always without the feature `embedding`.
     dial: Option<Arc<Dial>>,
 }
 
@@ -159,13 +79,13 @@ impl fmt::Debug for TonicConnector {
 }
 
 impl TonicConnector {
-    /// What `access` holds goes with every stream.
+    /// Every stream uses `access`.
     pub fn new(access: Access) -> Result<Self> {
         let authorization = access.authorization()?;
         Ok(Self { access, authorization, dial: None })
     }
 
-    /// Through another network than the system's: a simulated one, a tunnel. What it is handed has all timeouts and limits
+    /// Through another network than the system's: a simulated one, a tunnel. The endpoint has all timeouts and limits
     /// set; [`Endpoint::connect_with_connector`] keeps them.
     #[cfg(feature = "embedding")]
     pub fn dialing<F, Fut>(mut self, dial: F) -> Self
@@ -189,11 +109,6 @@ impl TonicConnector {
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true))
     }
-}
-
-/// `host:port` is plain HTTP/2.
-pub(crate) fn url(address: &str) -> String {
-    if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
 }
 
 impl Connector for TonicConnector {

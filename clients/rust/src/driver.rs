@@ -1,6 +1,6 @@
-//! The async half: owns time and I/O, feeds the machine and does what it says. Decides nothing.
+//! The async half: owns time and I/O, feeds the machine and performs its effects. Decides nothing.
 //!
-//! Every wait is biased and in one fixed order, so that the same events give the same conversation.
+//! Every wait is biased and in one fixed order, so the same events give the same conversation.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,25 +14,27 @@ use futures_util::stream::BoxStream;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::connect::{Connector, LinkError, Wire};
-use crate::machine::words::{Effect, Event, Exit, Now};
+use crate::connect::{Connector, Wire};
+use crate::link_error::LinkError;
+use crate::machine::types::{Effect, Event, Exit, Now};
 use crate::machine::{Machine, proves_lease};
 use crate::proto::{SessionRequest, session_request};
 use crate::user::{Says, UserCode};
 
-/// Frames that may wait for a coordinator which does not read. More, and the stream is left: it is as good as dead.
+/// Frames that may wait for a coordinator that does not read. Beyond that the worker abandons the stream: it is as good
+/// as dead.
 const OUTBOX: usize = 16 * 1024;
 
-/// Frames that are taken in before it is the turn of what has ended.
+/// Frames that are handled before ended runs have their turn.
 const FRAMES: u32 = 256;
 
-/// A timer that is so late was not kept waiting by a busy machine alone: the process stood still.
+/// A timer that is this late was not only delayed by a busy machine: the process was frozen.
 const STOOD_STILL: Duration = Duration::from_millis(100);
 
-/// What waits in the socket by then is read within this.
+/// Frames that wait in the socket by then are read within this time.
 const MOMENT: Duration = Duration::from_millis(25);
 
-/// So much to do at once is a burst.
+/// This many events at once are a burst.
 const MANY: usize = 16;
 
 type Dialing = Pin<Box<dyn Future<Output = Result<Wire, LinkError>> + Send>>;
@@ -54,10 +56,10 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
 ) -> Exit {
     let mut line = Line::None;
     let mut event = Event::Tick;
-    // Frames since the ends were looked at.
+    // Frames since the ends were last checked.
     let mut frames = 0;
     let mut alarm = Alarm::new(clock.clone());
-    // What came since the process went on after it stood still.
+    // Events since the process resumed after a freeze.
     let mut waited: VecDeque<Event> = VecDeque::new();
     loop {
         if waited.is_empty() && clock.now() > machine.deadline().saturating_add(STOOD_STILL) {
@@ -88,8 +90,7 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
             }
         }
         if many {
-            // User code that is to begin has its turn before more of it is looked for: on this runtime, and on the
-            // processor.
+            // User code that must begin has its turn before more is collected: on this runtime, and on the processor.
             tokio::task::yield_now().await;
             std::thread::yield_now();
         }
@@ -114,8 +115,8 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     }
 }
 
-/// A run that has ended, when these have their turn. What is to start goes before, so that in a burst the last one starts soon
-/// too; but a flood of frames holds no report back for long.
+/// A run that has ended, when these have their turn. Starts come first, so that in a burst the last run starts soon,
+/// too; but a flood of frames does not hold a report back for long.
 fn ended(frames: &mut u32, ends: &mut mpsc::UnboundedReceiver<Event>) -> Option<Event> {
     let end = if *frames < FRAMES { None } else { ends.try_recv().ok() };
     if end.is_none() {
@@ -124,7 +125,7 @@ fn ended(frames: &mut u32, ends: &mut mpsc::UnboundedReceiver<Event>) -> Option<
     end
 }
 
-/// A timer that is kept as long as its time stays: a short one is not made anew with every frame.
+/// A timer that is kept while its deadline stays the same: each frame would create a new one otherwise.
 struct Alarm<K> {
     clock: Arc<K>,
     set: Option<(Duration, BoxFuture<'static, ()>)>,
@@ -170,11 +171,12 @@ impl Line {
         }
     }
 
-    /// What was read within a moment, after `first`. An acknowledgement counts before whatever came meanwhile, timers included.
+    /// Events that were read within a moment, after `first`. An acknowledgement is handled before everything else that
+    /// arrived meanwhile, timers included.
     async fn what_waited(&mut self, first: Event, clock: &impl Clock) -> VecDeque<Event> {
         let until = clock.now() + MOMENT;
         let mut events = vec![first];
-        // Nothing comes of a stream after its end, which may be the first.
+        // A stream sends nothing after its end, which may be the first event.
         let goes_on = |events: &[Event]| !matches!(events.last(), Some(Event::Closed { .. }));
         while matches!(self, Self::Up { .. })
             && goes_on(&events)
@@ -191,7 +193,7 @@ impl Line {
         proofs.into_iter().chain(others).collect()
     }
 
-    /// What the network has to say; never ends while there is no network to listen to.
+    /// The next event of the network; never returns without a network.
     async fn event(&mut self) -> Event {
         match self {
             Self::None => std::future::pending().await,
@@ -213,7 +215,7 @@ impl Line {
                     biased;
                     permit = wire.requests.reserve(), if !outbox.is_empty() => match permit {
                         Ok(permit) => if let Some(frame) = outbox.pop_front() { permit.send(frame) },
-                        // The responses tell why.
+                        // The responses show why.
                         Err(_) => { *deaf = true; outbox.clear(); }
                     },
                     frame = wire.responses.next() => {
@@ -223,7 +225,7 @@ impl Line {
                             Some(Err(error)) => return Event::Closed { connection, error },
                             None => return Event::Closed { connection, error: LinkError::lost("the stream ended") },
                         };
-                        // A frame of a later version counts as a sign of life, and as nothing else.
+                        // A frame of a later version only counts as a sign of life.
                         return frame.map_or(Event::Tick, |frame| Event::Frame { connection, frame });
                     }
                 }

@@ -2,40 +2,40 @@
 
 use std::fmt;
 
-use crate::connect::LinkError;
+use crate::link_error::LinkError;
 
 /// The result of a worker.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a worker ended other than by a clean leave.
+/// Why a worker ended without a clean leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the worker was given cannot work.
+    /// The worker's configuration is invalid.
     #[error("{0}")]
     Options(String),
-    /// No job is left to work for. `code` is one of the table of error codes.
+    /// No job is left. `code` is one of the table of error codes.
     #[error("job {job} was refused ({code}): {message}")]
     #[non_exhaustive]
     Refused {
         /// The first refused job.
         job: String,
-        /// What is wrong, for programs.
+        /// The code, for programs.
         code: String,
         /// What is wrong and what to do, for people.
         message: String,
     },
-    /// Every coordinator rejects this worker: a wrong credential, a namespace that is not served.
+    /// Every coordinator rejects this worker: a wrong credential, or a namespace that no coordinator serves.
     #[error("the coordinator rejects this worker: {0}")]
     Rejected(#[source] LinkError),
-    /// The worker left, and no coordinator acknowledged it in time. Its runs count as crashed.
+    /// The worker left, and no coordinator acknowledged its goodbye in time. Its runs count as crashed.
     #[error("left without acknowledgement, {in_flight} runs in flight")]
     #[non_exhaustive]
     LeaveTimedOut {
-        /// Runs still in user code, or whose outcome nobody acknowledged.
+        /// Runs still in user code, or whose outcome was not acknowledged.
         in_flight: usize,
     },
-    /// The second signal: the worker exited at once.
+    /// The second signal: the worker exited immediately.
     #[error("second signal received: exiting immediately; runs in flight are recorded as crashed")]
     Killed,
     /// The worker's own thread could not start or ended unexpectedly.
@@ -57,7 +57,7 @@ enum Kind {
 }
 
 impl Failure {
-    /// The attempt failed; another follows where the job's policy allows one.
+    /// The attempt failed; another follows if the job's policy allows one.
     pub fn new(message: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, source: message.into().into() }
     }

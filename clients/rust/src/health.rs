@@ -1,7 +1,7 @@
 //! Health for Kubernetes over HTTP, on the thread of the conversation: handlers that keep their own threads busy do not make
 //! the process look dead.
 //!
-//! `/healthz`: the worker has not ended. `/readyz`: it is attached, its lease is valid, and it does not leave.
+//! `/healthz`: the worker has not ended. `/readyz`: it is attached, its lease is valid, and it is not leaving.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::user::Gate;
+use crate::gate::Gate;
 
 /// Connections at a time; one more waits in the system's queue.
 const CONNECTIONS: usize = 32;
-/// A request that is not there by then is not answered.
+/// A request that takes longer to arrive gets no answer.
 const REQUEST: Duration = Duration::from_secs(1);
 const REQUEST_BYTES: usize = 2048;
 
@@ -31,7 +31,7 @@ pub(crate) async fn serve(listener: TcpListener, gate: Gate) {
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: they come back.
+            // Out of descriptors: wait for some.
             tokio::time::sleep(REQUEST / 10).await;
             continue;
         };

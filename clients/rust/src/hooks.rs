@@ -1,4 +1,4 @@
-//! What metrics are made of.
+//! Hooks for metrics.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,38 +7,40 @@ use std::time::Duration;
 
 use crate::run::Run;
 
-/// Called while the worker works; each may be left out. They are called where things happen, so they should return soon: those of
-/// runs on the handlers' runtime, the others on the thread of the conversation. A panic is logged, and changes nothing.
+/// Called while the worker runs; each is optional. They are called where things happen, so they should return soon:
+/// those of runs on the handlers' runtime, the others on the thread of the conversation. A panic is logged, and changes
+/// nothing.
 pub trait Hooks: Send + Sync + 'static {
     /// User code of an attempt is about to be called.
     fn run_started(&self, _run: &Run) {}
     /// User code of an attempt has ended.
     fn run_ended(&self, _run: &Run, _end: &RunEnd) {}
-    /// A Trigger came, and the last look did not let user code begin.
+    /// A Trigger arrived, and the last check did not let user code begin.
     fn run_not_started(&self, _run: &Run, _why: &str) {}
     /// A coordinator has welcomed this worker.
     fn attached(&self, _server: &str, _instance_id: &str) {}
-    /// The coordinator has agreed to a job: how many items it has, and how long it is until its next scheduled time, if it has one.
+    /// The coordinator has agreed to a job: how many items it has, and the time until its next scheduled time, if it
+    /// has one.
     fn registered(&self, _job: &str, _items: u32, _next_fire_in: Option<Duration>) {}
-    /// Its stream is over.
+    /// Its stream has ended.
     fn detached(&self, _server: &str, _reason: &str) {}
-    /// A heartbeat was acknowledged, so long after it was sent.
+    /// A heartbeat was acknowledged, this long after it was sent.
     fn lease_renewed(&self, _round_trip: Duration) {}
 }
 
-/// How an attempt ended here. What the coordinator records may differ: a run that was told to stop says so.
+/// How an attempt ended here. The coordinator's record may differ, for example if the run was told to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunEnd {
-    /// In which way.
+    /// How.
     pub how: How,
     /// How long user code ran.
     pub duration: Duration,
-    /// The error; empty where there was none.
+    /// The error; empty if there was none.
     pub error: String,
 }
 
-/// In which way an attempt ended.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum How {
@@ -46,9 +48,9 @@ pub enum How {
     Returned,
     /// It returned an error or panicked.
     Failed,
-    /// It says that it was cancelled, or found its lease over.
+    /// It reported that it was cancelled, or found its lease expired.
     Cancelled,
-    /// Its future was dropped where it waited.
+    /// Its future was dropped while it waited.
     Dropped,
 }
 
@@ -61,7 +63,7 @@ pub(crate) enum News {
     Renewed(Duration),
 }
 
-/// The hooks that a worker was given, if it was.
+/// The hooks of a worker, if any.
 #[derive(Clone, Default)]
 pub(crate) struct Hooked(Option<Arc<dyn Hooks>>);
 

@@ -1,4 +1,4 @@
-//! A job as the worker's author writes it: a name, a handler, and what else to call.
+//! A job of a worker: a name, a handler, and callbacks.
 
 use std::fmt;
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use crate::config::JobFile;
 use crate::error::Failure;
-use crate::machine::words::JobSpec;
+use crate::machine::types::JobSpec;
 use crate::run::Run;
 use crate::trace::Traced;
 
@@ -70,17 +70,17 @@ pub struct Fire {
 }
 
 impl Fire {
-    /// One to call a hook with, in tests.
+    /// A fire for calling a hook in tests.
     pub fn new(job: impl Into<String>, fire_time: SystemTime) -> Self {
         Self { job: job.into(), fire_time }
     }
 }
 
-/// A job that this worker offers to work for.
+/// A job that this worker registers.
 #[derive(Clone)]
 pub struct Job {
     pub(crate) spec: JobSpec,
-    /// What is wrong with its configuration: said when the worker begins.
+    /// Errors of its configuration, reported when the worker starts.
     pub(crate) defect: Option<String>,
     pub(crate) handler: Option<Handler>,
     pub(crate) cooperative: bool,
@@ -114,7 +114,7 @@ impl Job {
         self
     }
 
-    /// What creates the job if it is absent: a [`JobConfig`](crate::JobConfig), or a job file as text (YAML or JSON,
+    /// Creates the job if it is absent: a [`JobConfig`](crate::JobConfig), or a job file as text (YAML or JSON,
     /// Elastic-Job's field names).
     pub fn config(mut self, config: impl Into<JobFile>) -> Self {
         let text = match config.into() {
@@ -128,7 +128,7 @@ impl Job {
         self
     }
 
-    /// The config replaces what is registered.
+    /// The config replaces that of a job that exists.
     pub fn overwrite(mut self, overwrite: bool) -> Self {
         self.spec.overwrite = overwrite;
         self
@@ -148,8 +148,8 @@ impl Job {
         self
     }
 
-    /// A handler that blocks; it gets a thread of its own and must look at [`Run::is_cancelled`], since a thread
-    /// cannot be dropped: until it returns its item takes no other run.
+    /// A handler that blocks; it gets a thread of its own and must check [`Run::is_cancelled`], since a thread cannot
+    /// be dropped: until it returns, its item takes no other run.
     pub fn blocking<F, T>(self, handler: F) -> Self
     where
         F: Fn(Run) -> Result<T, Failure> + Send + Sync + 'static,
@@ -175,9 +175,9 @@ impl Job {
         job.cooperative(true)
     }
 
-    /// Fetch, process, and again until fetch is empty where the job streams. Between the rounds it looks for cancellation,
-    /// and ends in good order where the worker leaves. The records of a round count as processed, unless `process` counts
-    /// itself.
+    /// Fetch, process, and again until fetch is empty if the job streams. Between the rounds it checks for
+    /// cancellation, and ends cleanly if the worker is leaving. The records of a round count as processed, unless
+    /// `process` counts itself.
     pub fn dataflow<T, F, FFut, P, PFut>(self, fetch: F, process: P) -> Self
     where
         T: Send + 'static,

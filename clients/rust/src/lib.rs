@@ -1,7 +1,7 @@
 //! Workers for rosterd.
 //!
-//! rosterd splits every job into items, gives each item to exactly one live worker and tells that worker when to run
-//! it. A worker says which jobs it works for, and how:
+//! rosterd splits every job into items, assigns each item to exactly one live worker and tells that worker when to run
+//! it. A worker declares its jobs, and their handlers:
 //!
 //! ```no_run
 //! use rosterd_client::{Run, Worker};
@@ -19,9 +19,8 @@
 //! }
 //! ```
 //!
-//! Four nouns: a [`Worker`] with its [`Options`] works for [`Job`]s, each execution is a [`Run`]. Connection,
-//! heartbeats, lease, retries and the clean leave are the library's; a handler only has to end soon when
-//! [`Run::cancelled`] says so.
+//! Four nouns: a [`Worker`] with its [`Options`] works for [`Job`]s, each execution is a [`Run`]. The library does
+//! connection, heartbeats, lease, retries and the clean leave; a handler only has to end soon after [`Run::cancelled`].
 //!
 //! # Tests
 //!
@@ -36,17 +35,18 @@
 //! | `opentelemetry` | handlers run within their fire's trace, by the API of opentelemetry 0.33 |
 //! | `embedding` | the module `embedding` and `Worker::drive`: a worker in a simulation, or over another network. Not covered by semantic versioning |
 //!
-//! Where both providers are on, ring is used; one that the program has installed as rustls's default goes before either.
-//! Without TLS (`default-features = false` and neither provider) a worker goes to plain addresses alone: an `https://`
-//! address, `ROSTERD_CA` or a client certificate ends it with [`Error::Options`], which names the feature to turn on.
+//! If both providers are on, ring is used; one that the program has installed as rustls's default overrides either.
+//! Without TLS (`default-features = false` and neither provider) a worker only connects to plain addresses: an
+//! `https://` address, `ROSTERD_CA` or a client certificate ends it with [`Error::Options`], which names the feature to
+//! turn on.
 //!
 //! # What versions promise
 //!
-//! Beside the standard library the public types are those of this crate, `bytes::Bytes` (version 1) and [`CancellationToken`]
-//! of tokio-util 0.7: a release that moves to an incompatible version of these is a breaking one. Structs and enums that may
-//! grow are `#[non_exhaustive]`. tonic, prost and rustls may change with any release; tokio stays at version 1. Not covered
-//! are the features `embedding`, `mutants` and those that begin with `_`, and the version of opentelemetry, which has to be
-//! that of the program's tracer provider.
+//! Besides those of the standard library, the public types are those of this crate, `bytes::Bytes` (version 1) and
+//! [`CancellationToken`] of tokio-util 0.7: a release that moves to an incompatible version of these is a breaking one.
+//! Structs and enums that may grow are `#[non_exhaustive]`. tonic, prost and rustls may change with any release; tokio
+//! stays at version 1. Not covered are the features `embedding`, `mutants` and those that begin with `_`, and the
+//! version of opentelemetry, which has to be that of the program's tracer provider.
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(feature = "embedding"), allow(unreachable_pub, reason = "the feature makes them public"))]
@@ -60,9 +60,11 @@ mod driver;
 pub mod embedding;
 mod error;
 pub mod fence;
+mod gate;
 mod health;
 mod hooks;
 mod job;
+mod link_error;
 mod machine;
 #[cfg(not(feature = "mutants"))]
 #[allow(unreachable_pub, reason = "with the feature others switch them")]
@@ -80,7 +82,7 @@ mod worker;
 
 #[cfg(all(test, in_repository))]
 mod fresh {
-    //! The protocol that this package carries is the project's.
+    //! The protocol in this package equals the project's.
 
     use std::path::{Path, PathBuf};
 
@@ -113,17 +115,17 @@ mod fresh {
     }
 }
 
-/// The frames of the worker protocol. Much of what is generated is for connectors of others alone.
+/// The frames of the worker protocol. Much of the generated code is only for connectors of others.
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::pedantic)]
 mod proto {
     tonic::include_proto!("rosterd.v1");
 }
 
 pub use config::{Gap, Guarantee, JobConfig, JobFile, OnTimeout, Retries, Strategy, TooLate};
-pub use connect::LinkError;
 pub use error::{Error, Failure, Result};
 pub use hooks::{Hooks, How, RunEnd};
 pub use job::{Fire, Job, Outcome, Output};
+pub use link_error::LinkError;
 pub use options::{OnRefused, Options};
 pub use run::{Run, Source};
 pub use worker::Worker;

@@ -1,23 +1,23 @@
-//! Bugs that are put in on purpose, to show that tests find them: each leaves out one guard of the client. They exist
-//! only with the feature `mutants`, and then only on a thread that has switched one on by name; normal builds have
-//! none of it. Nothing for users: no version promises anything of it.
+//! Deliberate bugs, which show that tests find them: each leaves out one guard of the client. They exist only with the
+//! feature `mutants`, and then only on a thread that has switched one on by name; normal builds have none of it. Not
+//! for users: no version promises anything about it.
 
 macro_rules! mutants {
     ($($name:ident: $text:literal, $what:literal;)*) => {
         $(#[doc = $what] pub const $name: &str = $text;)*
-        /// Every one, and what it does.
+        /// All bugs, and what each does.
         #[cfg(feature = "mutants")]
         pub const ALL: &[(&str, &str)] = &[$(($name, $what)),*];
     };
 }
 
 mutants! {
-    LEASE_FROM_ACK: "lease_from_ack", "a lease counts from when its acknowledgement came, not from when its heartbeat was sent";
-    LEASE_FROM_WELCOME: "lease_from_welcome", "the first lease counts from the Welcome, not from when the Hello was sent";
-    LEASE_ENDLESS: "lease_endless", "a lease that was given once does not end";
-    START_WITHOUT_LEASE: "start_without_lease", "user code starts although the lease is over";
-    TOKENS_UNCHECKED: "tokens_unchecked", "a Trigger is taken whatever its token";
-    LEFT_STREAMS_HEARD: "left_streams_heard", "what still comes out of a stream that was left counts";
+    LEASE_FROM_ACK: "lease_from_ack", "a lease counts from the arrival of its acknowledgement, not from the sending of its heartbeat";
+    LEASE_FROM_WELCOME: "lease_from_welcome", "the first lease counts from the arrival of the Welcome, not from the sending of the Hello";
+    LEASE_ENDLESS: "lease_endless", "a lease never expires";
+    START_WITHOUT_LEASE: "start_without_lease", "user code starts although the lease has expired";
+    TOKENS_UNCHECKED: "tokens_unchecked", "a Trigger is accepted whatever its token";
+    LEFT_STREAMS_HEARD: "left_streams_heard", "frames of an abandoned stream are accepted";
     OCCUPIED_ITEMS_START: "occupied_items_start", "an item starts although another run of it is still in user code";
     STREAMS_UNNUMBERED: "streams_unnumbered", "every Hello says that its stream is the first";
     TRIGGERS_DROPPED: "triggers_dropped", "a Trigger is dropped without an answer";

@@ -1,4 +1,4 @@
-//! What a worker is told once, with its defaults. The only file that reads the environment.
+//! The options of a worker, with their defaults. The only file that reads the environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum OnRefused {
     Retry,
 }
 
-/// The settings of a [`Worker`](crate::Worker); its builder methods set the same. Later versions may have more of them, so
+/// The settings of a [`Worker`](crate::Worker); its builder methods set the same. Later versions may add fields, so
 /// begin with [`Options::default`] or [`Options::from_env`] and set fields:
 ///
 /// ```
@@ -36,19 +36,18 @@ pub enum OnRefused {
 pub struct Options {
     /// Coordinators to try, in order: `host:port` or a URL.
     pub servers: Vec<String>,
-    /// The secret that says who this worker is; None: `ROSTERD_CREDENTIAL`.
+    /// The secret that authenticates this worker; `None`: `ROSTERD_CREDENTIAL`.
     pub credential: Option<String>,
-    /// PEM file with the authorities that may vouch for a coordinator at an `https://` address; None: `ROSTERD_CA`,
-    /// else the system's.
+    /// PEM file with the authorities for coordinators at `https://` addresses; None: `ROSTERD_CA`, else the system's.
     pub ca: Option<PathBuf>,
-    /// PEM file with this worker's own certificate, where coordinators know it by one; None: `ROSTERD_CERT`.
+    /// PEM file with this worker's own certificate, if coordinators require one; None: `ROSTERD_CERT`.
     pub certificate: Option<PathBuf>,
     /// PEM file with its key; None: `ROSTERD_KEY`.
     pub key: Option<PathBuf>,
-    /// Send the credential also over plain HTTP to another machine, for all on the way to read; also by
+    /// Send the credential also over plain HTTP to another machine, where others can read it; also by
     /// `ROSTERD_INSECURE_CREDENTIAL=true`.
     pub insecure_credential: bool,
-    /// The namespace that is expected; empty: whichever is served.
+    /// The expected namespace; empty: any.
     pub namespace: String,
     /// How operators know this machine; default: its host name.
     pub address: String,
@@ -60,12 +59,12 @@ pub struct Options {
     pub drain_timeout: Duration,
     /// How long the goodbye may take, over all coordinators, once nothing is in flight; default 10 s.
     pub leave_timeout: Duration,
-    /// How long a cancelled handler may take to notice before its future is dropped; default 5 s. A run that is
-    /// stopped by its lease or a fence has only the stop budget that the coordinator names.
+    /// How long a cancelled handler may take to notice before its future is dropped; default 5 s. A run that is stopped
+    /// by its lease or a fence has only the coordinator's stop budget.
     pub stop_grace: Duration,
     /// What to do when every job is refused.
     pub on_refused: OnRefused,
-    /// For the jitter of reconnects; None: another one in each process.
+    /// For the jitter of reconnects; None: a different one in each process.
     pub seed: Option<u64>,
 }
 
@@ -126,7 +125,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What Windows tells every process.
+/// Variables that Windows sets for every process.
 #[cfg(not(unix))]
 #[allow(
     clippy::disallowed_methods,
@@ -137,8 +136,8 @@ fn host_name() -> String {
 }
 
 impl Options {
-    /// The defaults with what the environment says: `ROSTERD_SERVER` (several separated by commas) and
-    /// `ROSTERD_CREDENTIAL`. Certificates (`ROSTERD_CA`, `ROSTERD_CERT`, `ROSTERD_KEY`) are found anyhow.
+    /// The defaults, overridden by the environment: `ROSTERD_SERVER` (several separated by commas) and
+    /// `ROSTERD_CREDENTIAL`. Certificates (`ROSTERD_CA`, `ROSTERD_CERT`, `ROSTERD_KEY`) are read in any case.
     #[allow(clippy::disallowed_methods, reason = "what users set for all clients alike")]
     pub fn from_env() -> Self {
         let servers = std::env::var("ROSTERD_SERVER").unwrap_or_default();
@@ -150,7 +149,7 @@ impl Options {
         }
     }
 
-    /// What goes with connections; what is not set here is as the environment says.
+    /// The settings of connections; fields that are not set come from the environment.
     pub(crate) fn access(&self) -> Access {
         let path =
             |given: &Option<PathBuf>, name| given.clone().or_else(|| variable(name).map(PathBuf::from));
@@ -180,7 +179,7 @@ impl Options {
     }
 }
 
-/// A variable that is set to something.
+/// A variable, if it is set and not empty.
 #[allow(clippy::disallowed_methods, reason = "secrets never come from the command line")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

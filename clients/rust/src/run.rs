@@ -1,4 +1,4 @@
-//! What a handler sees of its run, and how it answers before it ends.
+//! A handler's view of its run, and its reports before it ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Failure;
+use crate::gate::Gate;
 use crate::machine::limits;
-use crate::machine::words::{Event, Start};
+use crate::machine::types::{Event, Start};
 use crate::proto;
-use crate::user::Gate;
 
 /// Why a run exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,9 +29,9 @@ pub enum Source {
     Misfire,
     /// A crashed run, run again.
     Failover,
-    /// A trigger by hand.
+    /// A manual trigger.
     Manual,
-    /// One that this version does not know.
+    /// A reason that this version does not know.
     Unspecified,
 }
 
@@ -81,12 +81,12 @@ struct Inner {
     cancelled: CancellationToken,
     events: mpsc::Sender<Event>,
     gate: Gate,
-    /// A look found that the lease was over.
+    /// A check found that the lease had expired.
     overdue: AtomicBool,
     said: Mutex<Said>,
 }
 
-/// What the handler has said so far; goes into the report.
+/// The handler's output so far; goes into the report.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Said {
     pub(crate) processed: u64,
@@ -125,8 +125,8 @@ impl Run {
         self.0.start.id.item
     }
 
-    /// The fencing token: a later run of the item has a larger one. Give it to the resources you write to, so that
-    /// they can refuse a run that was overtaken.
+    /// The fencing token: a later run of the item has a larger one. Pass it to the resources you write to, so that they
+    /// can refuse a run that was replaced.
     pub fn token(&self) -> u64 {
         self.0.start.id.token
     }
@@ -157,7 +157,7 @@ impl Run {
         &self.trigger().job_parameter
     }
 
-    /// The job's properties by name, as they were when the run was told to start.
+    /// The job's properties by name, as they were when the run started.
     pub fn props(&self) -> &BTreeMap<String, String> {
         &self.0.start.props
     }
@@ -172,7 +172,7 @@ impl Run {
         self.0.start.attempt
     }
 
-    /// dataflow: whether to go on until fetch is empty.
+    /// dataflow: whether to continue until fetch is empty.
     pub fn streaming(&self) -> bool {
         self.trigger().streaming
     }
@@ -182,19 +182,20 @@ impl Run {
         &self.0.start.instance_id
     }
 
-    /// Elastic-Job's id of the task, `{job}@-@{item}@-@READY@-@{instance_id}`. The same for each run of the item here: what tells
-    /// them apart is the token.
+    /// Elastic-Job's id of the task, `{job}@-@{item}@-@READY@-@{instance_id}`. The same for each run of the item here;
+    /// the token distinguishes them.
     pub fn task_id(&self) -> &str {
         &self.trigger().task_id
     }
 
-    /// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` where there is one.
-    /// All runs of a fire share its trace. Empty: none. A propagator of the `opentelemetry` crate extracts a context from it.
+    /// The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there is
+    /// one. All runs of a fire share its trace. Empty: there is no trace. A propagator of the `opentelemetry` crate
+    /// extracts a context from it.
     pub fn trace_context(&self) -> &BTreeMap<String, String> {
         &self.trigger().trace_context
     }
 
-    /// What was left of the run's timeout when this attempt began.
+    /// The rest of the run's timeout when this attempt started.
     pub fn timeout(&self) -> Option<Duration> {
         self.0.start.timeout
     }
@@ -204,13 +205,13 @@ impl Run {
         self.0.deadline
     }
 
-    /// How far the item's last completed run came, or this run's own last `set_offset`. At most 64 KiB.
+    /// The offset of the item's last completed run, or of this run's own last `set_offset`. At most 64 KiB.
     pub fn offset(&self) -> Bytes {
         self.said().offset.clone().unwrap_or_else(|| self.0.start.offset.clone())
     }
 
-    /// How far the item has come, at most 64 KiB: handed to its next run. Written down with the outcome, and about once a
-    /// second until then, so that a run that takes this one's place after a crash goes on from there.
+    /// Sets the item's offset, at most 64 KiB, for its next run. The coordinator stores it with the outcome, and about
+    /// once a second until then, so that a run that replaces this one after a crash continues from there.
     pub fn set_offset(&self, offset: impl Into<Bytes>) -> Result<(), Failure> {
         let offset = offset.into();
         if offset.len() > limits::OFFSET_BYTES {
@@ -222,7 +223,7 @@ impl Run {
         Ok(())
     }
 
-    /// Tells people how far the run is, 0 to 100. Cheap: only the latest is sent, a few times a second.
+    /// Reports progress to people, 0 to 100. Cheap: only the latest is sent, a few times a second.
     pub fn progress(&self, percent: u32, message: impl Into<String>) {
         let run = self.0.start.id.clone();
         // A full queue means that a later one is on its way.
@@ -241,29 +242,29 @@ impl Run {
         (said.processed, said.failed)
     }
 
-    /// The text that goes with the outcome, cut at 64 KiB. A handler's own `Ok(text)` replaces it.
+    /// The output of the run, cut at 64 KiB. A handler's own `Ok(text)` replaces it.
     pub fn set_output(&self, output: impl Into<String>) {
         self.said().output = limits::cut(output.into(), limits::OUTPUT_BYTES);
     }
 
-    /// Ends when the run is to stop: cancelled, timed out, fenced, or its lease is over. A handler that does not
-    /// end soon after is dropped, unless its job is [cooperative](crate::Job::cooperative). Like [`Run::is_cancelled`] it
-    /// looks at the lease itself, so where it is waited for before the work (`biased`), a process that stood still past
-    /// its lease does not take the work for done.
+    /// Ends when the run must stop: cancelled, timed out, fenced, or its lease has expired. A handler that does not end
+    /// soon after is dropped, unless its job is [cooperative](crate::Job::cooperative). Like [`Run::is_cancelled`] it
+    /// checks the lease itself, so if it is awaited before the work (`biased`), a process that was frozen past its
+    /// lease does not consider the work done.
     pub async fn cancelled(&self) {
         let mut told = pin!(self.0.cancelled.cancelled());
-        // A handler may wake before those who would tell it.
+        // A handler may resume before the tasks that would cancel it.
         poll_fn(|context| if self.is_overdue() { Poll::Ready(()) } else { told.as_mut().poll(context) })
             .await;
     }
 
-    /// Whether the run is to stop; for loops without an await, and before an effect that cannot be taken back: it
-    /// looks at the lease itself, so a process that stood still past it knows at once when it wakes.
+    /// Whether the run must stop; for loops without an await, and before an effect that cannot be undone: it checks the
+    /// lease itself, so a process that was frozen past its lease knows immediately when it resumes.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.is_cancelled() || self.is_overdue()
     }
 
-    /// Whether the lease is over. Who has once been told so may have stopped for it, whatever comes later.
+    /// Whether the lease has expired. Once it has returned true, the handler may have stopped, so it stays true.
     fn is_overdue(&self) -> bool {
         let over = !self.0.gate.open();
         if over && !self.0.overdue.swap(true, Ordering::AcqRel) {
@@ -272,24 +273,24 @@ impl Run {
         over
     }
 
-    /// Whether user code was told that the lease was over.
+    /// Whether user code has seen that the lease expired.
     pub(crate) fn was_overdue(&self) -> bool {
         self.0.overdue.load(Ordering::Acquire)
     }
 
-    /// Whether the worker is leaving: a run that can end early and be taken up again later should.
+    /// Whether the worker is leaving: a run that can end early and be continued later should.
     pub fn leaving(&self) -> bool {
         self.0.gate.leaving()
     }
 
-    /// The same as a token, to hand on to other tasks and threads.
+    /// The same as a token, for other tasks and threads.
     pub fn cancellation(&self) -> CancellationToken {
         self.0.cancelled.clone()
     }
 
-    /// How long the run may still go on if nothing more is heard of the coordinator: after that another worker may
-    /// run the item. For what outlives this process's own standing still, such as a program that it started; a
-    /// handler is told to stop before, by [`Run::cancelled`].
+    /// How long the run may still go on without another acknowledgement from the coordinator: after that another worker
+    /// may run the item. For work that goes on while this process is frozen, such as a child process; a handler must
+    /// stop earlier, at [`Run::cancelled`].
     pub fn lease_left(&self) -> Duration {
         self.0.gate.left()
     }

@@ -1,4 +1,4 @@
-//! What the operating system asks of a process: SIGTERM and SIGINT are Leave, the second one Kill.
+//! Signals of the operating system: SIGTERM and SIGINT are Leave, the second one Kill.
 //!
 //! Supervisors and `timeout` signal a process and its group, so one request arrives as two signals. Those within
 //! [`ONE_REQUEST`] of the first count as the first.
@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
 use crate::clock::Clock;
-use crate::machine::words::Event;
+use crate::machine::types::Event;
 
 /// Signals that arrive this soon after the first one repeat it.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ pub(crate) fn orders<K: Clock>(clock: Arc<K>) -> BoxStream<'static, Event> {
     stream::once(listen()).flatten().filter_map(order).boxed()
 }
 
-/// What one signal asks for, by its time and that of the first.
+/// The meaning of one signal, by its time and that of the first.
 fn order(first: &mut Option<Duration>, at: Duration) -> Option<Event> {
     let Some(first) = *first else {
         *first = Some(at);

@@ -22,17 +22,18 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::Gate;
 use crate::job::{Job, Outcome};
-use crate::machine::words::{Event, Props, RunId, Start, UserResult};
+use crate::machine::types::{Event, Props, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::{Run, Source};
 use crate::trace::Traced;
-use crate::user::{Gate, attempt_of};
+use crate::user::attempt_of;
 
-/// Progress that is kept for [`Ended::progress`]; a handler that says more often loses the rest.
+/// Progress that is kept for [`Ended::progress`]; a handler that reports more loses the rest.
 const PROGRESS: usize = 4096;
 
-/// What a handler is to be given; what is not said is that of a manual run of item 0 of 1.
+/// The input of a handler; the defaults are those of a manual run of item 0 of 1.
 #[derive(Debug, Clone)]
 pub struct TestRun {
     item: u32,
@@ -45,25 +46,25 @@ pub struct TestRun {
     leaving: bool,
 }
 
-/// How a handler ended, and what it said.
+/// How a handler ended, and what it reported.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ended {
     /// How the attempt counts.
     pub outcome: Outcome,
-    /// Of one that failed: whether another attempt would follow, if the job has more.
+    /// For a failed one: whether another attempt would follow, if the job has more.
     pub retried: bool,
-    /// What is recorded of its error.
+    /// The recorded error.
     pub error: String,
-    /// What is recorded of its result.
+    /// The recorded result.
     pub output: String,
-    /// Records, as it has counted them.
+    /// The records that it has counted.
     pub processed: u64,
     /// Those of them that failed.
     pub failed: u64,
     /// The offset that it has set.
     pub offset: Option<Bytes>,
-    /// What it said of its progress.
+    /// The reported progress.
     pub progress: Vec<(u32, String)>,
 }
 
@@ -93,7 +94,7 @@ impl TestRun {
         }
     }
 
-    /// Which item, of [`TestRun::total`].
+    /// The item, of [`TestRun::total`].
     pub fn item(mut self, item: u32) -> Self {
         self.item = item;
         self.trigger.sharding_total_count = self.trigger.sharding_total_count.max(item + 1);
@@ -154,19 +155,19 @@ impl TestRun {
         self
     }
 
-    /// What the last run left.
+    /// The offset of the last run.
     pub fn offset(mut self, offset: impl Into<Bytes>) -> Self {
         self.trigger.offset = offset.into();
         self
     }
 
-    /// The run's timeout, for the handler to see: nothing stops it.
+    /// The run's timeout, which the handler sees: nothing enforces it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// dataflow: go on until fetch is empty.
+    /// dataflow: continue until fetch is empty.
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.trigger.streaming = streaming;
         self
@@ -178,7 +179,7 @@ impl TestRun {
         self
     }
 
-    /// Once this is cancelled the run is told to stop, as by an operator.
+    /// Once this is cancelled the run must stop, as if an operator had cancelled it.
     pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
         self.cancelled = token;
         self

@@ -1,7 +1,7 @@
-//! The trace that a run belongs to. With the feature `opentelemetry` each attempt is a span in it, and user code runs within that
-//! span: its own spans and outgoing calls belong to the fire's trace, and lines of the log have its ids. Without the feature,
-//! or where the program has set no tracer up, nothing is recorded; in the latter case the context is there all the same.
-//! Called where user code is.
+//! The trace that a run belongs to. With the feature `opentelemetry` each attempt is a span in it, and user code runs
+//! within that span: its own spans and outgoing calls belong to the fire's trace, and lines of the log have its ids.
+//! Without the feature, or if the program has not set up a tracer, nothing is recorded; in the latter case the context
+//! is still there. Called in the thread of user code.
 
 #[cfg(feature = "opentelemetry")]
 pub(crate) use self::with_opentelemetry::Traced;
@@ -10,7 +10,7 @@ pub(crate) use self::without::Traced;
 
 #[cfg(not(feature = "opentelemetry"))]
 mod without {
-    use crate::machine::words::UserResult;
+    use crate::machine::types::UserResult;
     use crate::run::Run;
 
     /// Nothing.
@@ -53,7 +53,7 @@ mod with_opentelemetry {
     };
     use opentelemetry::{Context, InstrumentationScope, KeyValue, global};
 
-    use crate::machine::words::UserResult;
+    use crate::machine::types::UserResult;
     use crate::run::Run;
 
     /// An attempt's span, in the context of its run.
@@ -90,7 +90,7 @@ mod with_opentelemetry {
             Self(context.with_span(span))
         }
 
-        /// What is current here, to be taken to another thread.
+        /// The current context, to be passed to another thread.
         pub(crate) fn current() -> Self {
             Self(Context::current())
         }
@@ -101,7 +101,7 @@ mod with_opentelemetry {
             make()
         }
 
-        /// Of trace and span, for lines of the log; none: the run has no trace.
+        /// The ids of trace and span, for log lines; `None`: the run has no trace.
         pub(crate) fn ids(&self) -> Option<(String, String)> {
             let span = self.0.span().span_context().clone();
             span.is_valid().then(|| (span.trace_id().to_string(), span.span_id().to_string()))
@@ -127,7 +127,7 @@ mod with_opentelemetry {
         }
     }
 
-    /// `00-{trace}-{span}-{flags}`, as the W3C has it; of a later version what this one knows.
+    /// `00-{trace}-{span}-{flags}`, as the W3C has it; of a later version, the fields that this one knows.
     fn read(parent: &str, state: &str) -> Option<SpanContext> {
         let mut parts = parent.split('-');
         let mut part = |length: usize| {

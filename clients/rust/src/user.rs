@@ -1,15 +1,14 @@
 //! Where user code runs: one task per attempt on the caller's runtime, and its end as an event.
 //!
-//! Decides nothing: the machine says what to start, cancel and drop. Dropping this is the worker's crash: every
+//! Decides nothing: the machine decides what to start, cancel and drop. Dropping this is a crash of the worker: every
 //! handler is dropped with it and nothing is reported.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
@@ -20,15 +19,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::error::Failure;
+use crate::gate::Gate;
 use crate::hooks::{Hooked, How, News, RunEnd};
 use crate::job::{Fire, Job, Outcome};
 use crate::machine::limits;
-use crate::machine::words::{Ended, Event, RunId, Start, UserResult};
+use crate::machine::types::{Ended, Event, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::Run;
 use crate::trace::Traced;
 
-/// What user code may say between two looks of the driver; more progress is dropped, the latest comes again.
+/// How many messages of user code may wait for the driver; more progress is dropped, the latest is sent again.
 const CHATTER: usize = 1024;
 
 pub(crate) struct UserCode {
@@ -43,57 +43,6 @@ pub(crate) struct UserCode {
     hooks: Hooked,
 }
 
-/// The last look at the lease, where user code really starts: its runtime may have been busy, or the process asleep,
-/// since the machine decided.
-#[derive(Clone)]
-pub(crate) struct Gate {
-    now: Arc<dyn Fn() -> Duration + Send + Sync>,
-    /// When user code is told to stop, in nanoseconds.
-    lease_end: Arc<AtomicU64>,
-    /// When it must have stopped, in nanoseconds.
-    lease_over: Arc<AtomicU64>,
-    /// The worker is leaving.
-    leaving: Arc<AtomicBool>,
-    /// It is attached.
-    attached: Arc<AtomicBool>,
-}
-
-impl Gate {
-    /// One that no lease closes.
-    pub(crate) fn endless(leaving: Arc<AtomicBool>) -> Self {
-        let never = || Arc::new(AtomicU64::new(u64::MAX));
-        let now = Arc::new(|| Duration::ZERO);
-        Self { now, lease_end: never(), lease_over: never(), leaving, attached: Arc::default() }
-    }
-
-    pub(crate) fn open(&self) -> bool {
-        (self.now)() < Duration::from_nanos(self.lease_end.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn now(&self) -> Duration {
-        (self.now)()
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        Duration::from_nanos(self.lease_over.load(Ordering::Acquire)).saturating_sub((self.now)())
-    }
-
-    pub(crate) fn leaving(&self) -> bool {
-        self.leaving.load(Ordering::Acquire)
-    }
-
-    /// Whether runs may begin here: for health.
-    pub(crate) fn ready(&self) -> bool {
-        self.attached.load(Ordering::Acquire) && self.open() && !self.leaving()
-    }
-}
-
-impl fmt::Debug for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("lease_end", &self.lease_end).finish_non_exhaustive()
-    }
-}
-
 /// One attempt in user code.
 struct Live {
     cancelled: CancellationToken,
@@ -101,7 +50,7 @@ struct Live {
     task: JoinHandle<()>,
 }
 
-/// What user code says.
+/// A message from user code.
 pub(crate) struct Says {
     pub(crate) ends: mpsc::UnboundedReceiver<Event>,
     pub(crate) chatter: mpsc::Receiver<Event>,
@@ -132,7 +81,7 @@ impl UserCode {
         self
     }
 
-    /// What became of the stream.
+    /// An event of the stream.
     pub(crate) fn news(&self, news: &News) {
         match news {
             News::Attached { .. } => self.gate.attached.store(true, Ordering::Release),
@@ -142,7 +91,7 @@ impl UserCode {
         self.hooks.news(news);
     }
 
-    /// User code may start until `end`, and must have stopped at `over`; the worker is leaving, or not.
+    /// Sets until when user code may start, and when it must have stopped; and whether the worker is leaving.
     pub(crate) fn lease(&self, end: Duration, over: Duration, leaving: bool) {
         self.gate.leaving.store(leaving, Ordering::Release);
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -202,7 +151,7 @@ impl UserCode {
         }
     }
 
-    /// Drops what the handler waits for; that it was dropped is said by its end.
+    /// Drops the handler's future; its end reports that it was dropped.
     pub(crate) fn abort(&self, id: &RunId) {
         if let Some(live) = self.live.get(id).filter(|live| !live.cooperative) {
             live.task.abort();
@@ -237,7 +186,7 @@ impl UserCode {
         }
     }
 
-    /// The event came out of user code: what it was about is over.
+    /// The event came from user code, which has ended.
     pub(crate) fn over(&mut self, event: &Event) {
         match event {
             Event::Ended(ended) => drop(self.live.remove(&ended.id)),
@@ -257,13 +206,13 @@ impl Drop for UserCode {
     }
 }
 
-/// Says how an attempt ended, also when its task is dropped.
+/// Reports how an attempt ended, also when its task is dropped.
 struct End {
     id: RunId,
     attempt: u32,
     run: Run,
     traced: Traced,
-    /// Dropped once the end is said.
+    /// Dropped once the end is reported.
     ends: Option<mpsc::UnboundedSender<Event>>,
     hooks: Hooked,
     /// When user code was called, if hooks want to know.
@@ -290,7 +239,7 @@ impl End {
             let end = run_end(&result, self.run.ran_since(began));
             self.hooks.call(|hooks| hooks.run_ended(&self.run, &end));
         }
-        // It may have stopped for that before it was through, and an acknowledgement have come since.
+        // It may have stopped for that before it was done, even if an acknowledgement has arrived since.
         let result = if self.run.was_overdue() { UserResult::Overdue } else { result };
         let said = self.run.said().clone();
         let ended = Ended {
@@ -380,6 +329,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::*;
+    use std::sync::atomic::AtomicU64;
 
     fn start() -> Start {
         Start {
@@ -393,7 +343,7 @@ mod tests {
         }
     }
 
-    /// The process stood still past its lease: a handler that wakes before anybody has told it to stop knows.
+    /// The process was frozen past its lease: a handler that resumes before the worker does detects it.
     #[tokio::test]
     async fn a_handler_that_wakes_after_its_lease_finds_that_it_is_cancelled() {
         let job = Job::new("j")
@@ -401,7 +351,7 @@ mod tests {
         for (end, said) in [(7, "false 4ms"), (5, "true 2ms")] {
             let lease = Arc::new(AtomicU64::new(0));
             let seen = lease.clone();
-            // The first look, at the start, is before the lease's end.
+            // The first check, at the start, is before the lease's end.
             let now =
                 Arc::new(move || Duration::from_millis(4 + seen.fetch_add(1, Ordering::Relaxed).min(1)));
             let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
@@ -412,7 +362,8 @@ mod tests {
         }
     }
 
-    /// It may have left off for that, so its run has not succeeded, though the lease goes on by the time it returns.
+    /// It may have stopped for that, so its run has not succeeded, although the lease is valid again by the time it
+    /// returns.
     #[tokio::test]
     async fn a_handler_that_found_its_lease_over_has_not_done_its_work_whatever_it_returns() {
         for (end, result) in [(7, UserResult::Done), (5, UserResult::Overdue)] {
@@ -431,7 +382,7 @@ mod tests {
             });
             let time = Arc::new(AtomicU64::new(0));
             let clock = time.clone();
-            // The look at the start is before the lease's end.
+            // The check at the start is before the lease's end.
             let now = Arc::new(move || Duration::from_millis(clock.fetch_add(6, Ordering::Relaxed)));
             let (mut code, mut says) = UserCode::new(vec![job], Handle::current(), now);
             code.lease(Duration::from_millis(end), Duration::from_millis(end), false);
@@ -444,7 +395,7 @@ mod tests {
         }
     }
 
-    /// So does one that waits to be told, though its work is over and nobody has told it yet.
+    /// So does one that awaits the cancellation, although its work is done and the worker has not cancelled it yet.
     #[tokio::test]
     async fn a_handler_that_waits_to_be_told_looks_at_its_lease_when_it_wakes() {
         for (end, said) in [(7, "done"), (5, "told")] {
@@ -476,7 +427,7 @@ mod tests {
         }
     }
 
-    /// The handlers' runtime was busy while the lease ran out: what it finds when it wakes does not start.
+    /// The handlers' runtime was busy while the lease expired: runs that it finds when it wakes do not start.
     #[tokio::test]
     async fn user_code_does_not_start_after_the_lease_however_late_its_task_wakes() {
         for (lease, result) in [(10, UserResult::Done), (5, UserResult::NotBegun)] {

@@ -1,4 +1,4 @@
-//! The worker: what its author builds, and the two ways to run it.
+//! The worker: its builder, and the two ways to run it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -22,13 +22,13 @@ use crate::error::{Error, Failure, Result};
 use crate::hooks::{Hooked, Hooks};
 use crate::job::{Boxed, Job, Output};
 use crate::machine::Machine;
-use crate::machine::words::{Event, Exit, Settings};
+use crate::machine::types::{Event, Exit, Settings};
 use crate::options::{OnRefused, Options};
 use crate::run::Run;
 use crate::user::UserCode;
 use crate::{driver, health, signals};
 
-/// A process that works for jobs. Built, then run until it leaves.
+/// A process that works for jobs: built, then run until it leaves.
 pub struct Worker {
     options: Options,
     jobs: Vec<Job>,
@@ -38,14 +38,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of the coordinator at `server`: `host:port` or a URL. Name others by [`Worker::server`]. Those that the
-    /// coordinator names are found anyhow; with a credential, or over TLS, only on the hosts that were given, and, with
-    /// authorities of your own ([`Worker::ca`]), those whom these vouch for.
+    /// A worker of the coordinator at `server`: `host:port` or a URL. Add others by [`Worker::server`]. The worker also
+    /// uses those that the coordinator names; with a credential, or over TLS, only on the configured hosts, and, with
+    /// authorities of your own ([`Worker::ca`]), those that these certify.
     pub fn connect(server: impl Into<String>) -> Self {
         Self::new(Options { servers: vec![server.into()], ..Options::default() })
     }
 
-    /// A worker as the environment says: `ROSTERD_SERVER`, `ROSTERD_CREDENTIAL`.
+    /// A worker configured by the environment: `ROSTERD_SERVER`, `ROSTERD_CREDENTIAL`.
     pub fn from_env() -> Self {
         Self::new(Options::from_env())
     }
@@ -61,14 +61,13 @@ impl Worker {
         self
     }
 
-    /// The secret that says who this worker is; else `ROSTERD_CREDENTIAL`.
+    /// The secret that authenticates this worker; default: `ROSTERD_CREDENTIAL`.
     pub fn credential(mut self, credential: impl Into<String>) -> Self {
         self.options.credential = Some(credential.into());
         self
     }
 
-    /// PEM file with the authorities that may vouch for a coordinator at an `https://` address; else `ROSTERD_CA`,
-    /// else the system's.
+    /// PEM file with the authorities for coordinators at `https://` addresses; else `ROSTERD_CA`, else the system's.
     pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.ca = Some(path.into());
         self
@@ -80,7 +79,7 @@ impl Worker {
         self
     }
 
-    /// The namespace that must be served.
+    /// The expected namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.options.namespace = namespace.into();
         self
@@ -134,14 +133,14 @@ impl Worker {
         self
     }
 
-    /// What is called while it works: for metrics.
+    /// Hooks, for metrics.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.hooks = Hooked::new(hooks);
         self
     }
 
-    /// Serves `/healthz` (it has not ended) and `/readyz` (it is attached, its lease is valid, and it does not leave) over HTTP,
-    /// for Kubernetes; on the thread of the conversation, so only [`Worker::run`] does.
+    /// Serves `/healthz` (it has not ended) and `/readyz` (it is attached, its lease is valid, and it is not leaving)
+    /// over HTTP, for Kubernetes; on the thread of the conversation, so only [`Worker::run`] does.
     pub fn health(mut self, listener: TcpListener) -> Self {
         self.health = Some(listener);
         self
@@ -153,7 +152,7 @@ impl Worker {
         self
     }
 
-    /// Work for a job that exists. [`Worker::add`] takes a [`Job`] with more to say.
+    /// Work for a job that exists. [`Worker::add`] takes a [`Job`] with more options.
     pub fn job<F, Fut, T>(self, name: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Run) -> Fut + Send + Sync + 'static,
@@ -170,9 +169,10 @@ impl Worker {
         self
     }
 
-    /// Works until SIGTERM or SIGINT (or [`Worker::shutdown`]), then drains and leaves. A second signal exits at
-    /// once; one within a second of the first counts as the first. Handlers run on the calling runtime, the conversation on a thread of its own: handlers that block
-    /// their runtime cost no lease. Dropping the future is a crash.
+    /// Runs until SIGTERM or SIGINT (or [`Worker::shutdown`]), then drains and leaves. A second signal exits
+    /// immediately; one within a second of the first counts as the first. Handlers run on the calling runtime, the
+    /// conversation on a thread of its own: handlers that block their runtime do not endanger the lease. Dropping the
+    /// future is a crash.
     pub async fn run(self) -> Result<()> {
         self.check()?;
         let access = self.options.access();
@@ -204,10 +204,10 @@ impl Worker {
         result.await.unwrap_or_else(|_| Err(Error::Thread("it ended unexpectedly".into())))
     }
 
-    /// Works in place, on the calling runtime, over any network and any clock, without threads or signals. Ends when
-    /// [`Worker::shutdown`] does and the leave is through. Dropping the future is a crash: handlers are dropped and
-    /// nobody is told. Under a paused clock and with a seed it is deterministic, as long as its handlers are. Which of
-    /// the addresses that coordinators name are gone to is the connector's affair.
+    /// Runs in place, on the calling runtime, over any network and any clock, without threads or signals. Ends when
+    /// [`Worker::shutdown`] does and the leave is complete. Dropping the future is a crash: handlers are dropped
+    /// without notice to the coordinator. Under a paused clock and with a seed it is deterministic, as long as its
+    /// handlers are. The connector decides to which addresses that coordinators name it connects.
     ///
     /// Like all of [`embedding`](crate::embedding) it is not covered by semantic versioning.
     #[cfg(feature = "embedding")]
@@ -301,7 +301,7 @@ fn once_then_never(when: Boxed<()>, event: fn() -> Event) -> BoxStream<'static, 
     stream::once(when).map(move |()| event()).chain(stream::pending()).boxed()
 }
 
-/// Another number in every process.
+/// A different number in every process.
 fn any_seed() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }

@@ -1,12 +1,12 @@
 /**
- * A worker for `rosterd conformance`: its handler does what the item's parameter says, so that the kit writes the script,
- * and each thing that happens to its runs is a line on standard output, in the form that `rosterd verify` reads.
+ * A worker for `rosterd conformance`: its handler does what the item's parameter says, so the kit writes the script,
+ * and each event of its runs is a line on standard output, in the form that `rosterd verify` reads.
  *
  *     node worker.js [JOB…]
  *
- * The coordinator and the credential come from the environment. So do CONFORMANCE_JOBS, where no job is named here,
- * CONFORMANCE_SLOTS, CONFORMANCE_DRAIN_MS, CONFORMANCE_ADDRESS, CONFORMANCE_CONFIG, CONFORMANCE_NAME and CONFORMANCE_LOG;
- * `rosterd conformance --help` says what they and the steps mean.
+ * The coordinator and the credential come from the environment. So do CONFORMANCE_JOBS, if no job is named here,
+ * CONFORMANCE_SLOTS, CONFORMANCE_DRAIN_MS, CONFORMANCE_ADDRESS, CONFORMANCE_CONFIG, CONFORMANCE_NAME and
+ * CONFORMANCE_LOG; `rosterd conformance --help` describes them and the steps.
  */
 
 import { appendFileSync, closeSync, existsSync, openSync, writeSync } from "node:fs";
@@ -15,7 +15,7 @@ import { Fatal, Worker, type Fire, type JobOptions, type Run } from "../src/inde
 
 type Step = (run: Run, rest: string, left: Left) => unknown;
 
-/** What the steps of a run leave behind. */
+/** The effects of a run's steps. */
 interface Left {
   offset: string;
   output: string | undefined;
@@ -23,7 +23,7 @@ interface Left {
 
 const LOOK_EVERY = 5;
 const SLOW = 2_000;
-/** What a flood of runs has in its parameters is nobody's to read. */
+/** The parameters of a flood of runs are not logged. */
 const LONGEST_DETAIL = 200;
 
 // ---- lines
@@ -130,7 +130,7 @@ async function wait(run: Run, length: number): Promise<void> {
   if (run.cancelled) stopped(run);
 }
 
-/** It sees that it must stop. */
+/** Logs that the run sees that it must stop. */
 function stopped(run: Run): void {
   write("cancel", run.cancelReason, run);
   run.throwIfCancelled();
@@ -152,7 +152,7 @@ async function all(run: Run): Promise<string | undefined> {
   return left.output;
 }
 
-/** What an attempt is, with the lines of its beginning and its end. */
+/** One attempt, with the lines of its start and its end. */
 async function told<T>(run: Run, body: () => Promise<T>): Promise<T> {
   write("start", run.itemParameter, run);
   try {
@@ -173,9 +173,9 @@ async function called(fire: Fire, detail: string): Promise<void> {
   if (fire.job.includes("bad-callback")) throw new Error("refused");
 }
 
-/** How many batches each run still has. */
+/** The rest of the batches of each run. */
 const batchesLeft = new WeakMap<Run, number>();
-/** Runs of whose attempt the end was written. */
+/** Runs whose attempt's end was written. */
 const failed = new WeakSet<Run>();
 
 function addDataflow(worker: Worker, job: string, options: JobOptions): void {

@@ -1,9 +1,9 @@
 /**
  * A full example: a job that comes with the worker and archives orders, one region per item.
  *
- * It takes batches until none is left, goes on where the last run stopped, gives its fencing token to what it writes to,
- * stops when it is told to, and serves health. Try it: `rosterd dev`, then `node orders.js`, then
- * `rosterd jobs trigger orders`.
+ * It takes batches until none is left, continues where the last run stopped, passes its fencing token to the store that
+ * it writes to, stops on request, and serves health. Try it: `rosterd dev`, then `node orders.js`, then `rosterd jobs
+ * trigger orders`.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// Removes one folder that a build has made, so that nothing of an older build is packed or tested.
+// Removes a build folder, so that nothing of an older build is packed or tested.
 import { rmSync } from "node:fs";
 
 const folder = process.argv[2];

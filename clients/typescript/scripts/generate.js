@@ -1,4 +1,4 @@
-// Writes src/proto from the repository's proto/. `--check` only says whether it is fresh.
+// Writes src/proto from the repository's proto/. `--check` only reports whether it is fresh.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -7,7 +7,7 @@ import { hostOf } from "./options.js";
 
 const PATIENCE = 3_000;
 
-/** The host's name where there is no such address. */
+/** The host's name if there is no such address. */
 export async function ownAddress(server: string): Promise<string> {
   try {
     const { address, family } = await lookup(hostOf(server) ?? "");

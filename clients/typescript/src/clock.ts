@@ -1,11 +1,11 @@
 /** The only file that reads a clock, and the memory that the thread of the stream and the one of user code share. */
 
 import { uptime } from "node:os";
-import { StopReason, type Now } from "./machine/words.js";
+import { StopReason, type Now } from "./machine/types.js";
 
-/** A machine that slept for less than this has not slept; the drift of the lease has room for it. */
+/** Shorter sleeps are ignored; the drift of the lease has room for them. */
 const SHORTEST_SLEEP = 50;
-/** How long the clock that sleeps is believed without a look at the one that does not. */
+/** How long to trust the clock that sleeps without a comparison with the one that does not. */
 const LOOK_EVERY = 250;
 
 const LEASE = 0;
@@ -15,27 +15,30 @@ const LEAVING = 3;
 const LINES = 4;
 const TURNS = 5;
 const WORDS = 6;
-/** How long user code's thread waits for the other one, where that gets no processor, before it takes a lease for over. */
+/**
+ * How long user code's thread waits for the other one, if that gets no processor, before it assumes that a lease has
+ * expired.
+ */
 const PATIENCE = 500;
-/** One turn may have been under way when the process stood still: only the next has looked at the socket since. */
+/** One turn may have been in progress when the process was frozen: only the next has read the socket since. */
 const ENOUGH_TURNS = 2n;
-/** Where there is no lease. */
+/** The value without a lease. */
 const NEVER = -(2n ** 62n);
 
 const REASONS = Object.values(StopReason);
 
-/** What is posted to the thread so that it reads the same memory and the same clock. */
+/** The data that is posted to the thread so that it reads the same memory and the same clock. */
 export interface SharedParts {
   readonly buffer: SharedArrayBuffer;
   /** How far the clock that goes on while the machine sleeps was ahead of the other, at first. */
   readonly ahead: number;
 }
 
-/** What clocks there are, in milliseconds. */
+/** The available clocks, in milliseconds. */
 export interface Clocks {
   /** Stands still while the machine sleeps; the same in all threads. */
   readonly mono: () => number;
-  /** Goes on while the machine sleeps; of coarse steps, and dear to ask. */
+  /** Goes on while the machine sleeps; has coarse steps, and is slow to read. */
   readonly uptime: () => number;
   /** May be set. */
   readonly wall: () => number;
@@ -47,7 +50,7 @@ const OF_MACHINE: Clocks = {
   wall: () => Date.now(),
 };
 
-/** A clock that goes on while the machine sleeps, so that a lease ends there too. Both threads agree on it. */
+/** A clock that goes on while the machine sleeps, so that a lease ends then too. Both threads agree on it. */
 export class Shared {
   readonly parts: SharedParts;
   readonly #clocks: Clocks;
@@ -66,7 +69,7 @@ export class Shared {
 
   static create(slots: number, clocks = OF_MACHINE): Shared {
     const buffer = new SharedArrayBuffer(WORDS * 8 + slots * 4);
-    // The quickest of three looks: a process that is held up between two clocks sees them further apart.
+    // The quickest of three readings: a process that is held up between two clocks sees them further apart.
     const looks = [0, 1, 2].map(() => clocks.uptime() - clocks.mono());
     const shared = new Shared({ buffer, ahead: Math.max(...looks) }, clocks);
     Atomics.store(shared.#words, LEASE, NEVER);
@@ -89,7 +92,7 @@ export class Shared {
     return mono + Number(Atomics.load(this.#words, SLEPT));
   }
 
-  /** Node has no clock that goes on while the machine sleeps but one of coarse steps: what it is ahead is added. */
+  /** Node's only clock that goes on while the machine sleeps has coarse steps: adds how far it is ahead. */
   #lookAfterSleep(mono: number): void {
     const wallAhead = this.#clocks.wall() - mono;
     if (mono < this.#lookedAt + LOOK_EVERY && Math.abs(wallAhead - this.#wallAhead) < SHORTEST_SLEEP) return;
@@ -114,12 +117,12 @@ export class Shared {
   }
 
   /**
-   * Whether user code must stop. Where a process that stood still goes on, an acknowledgement that waited in the socket
-   * still counts: so the thread that reads it gets a moment, in which no user code goes on.
+   * Whether user code must stop. When a frozen process resumes, an acknowledgement that waited in the socket still
+   * counts: so the thread that reads it gets a moment, in which no user code goes on.
    */
   leaseOver(): boolean {
     if (this.leaseLeft() > 0) return false;
-    // One that was found over once is not waited for again.
+    // A lease that was found expired is not waited for again.
     if (Atomics.load(this.#words, LEASE) === this.#foundOver) return true;
     const first = Atomics.load(this.#words, TURNS);
     const until = this.#clocks.mono() + PATIENCE;
@@ -135,13 +138,13 @@ export class Shared {
     return false;
   }
 
-  /** The thread of the stream has done all that there was to do. */
+  /** The thread of the stream has handled everything. */
   turned(): void {
     Atomics.add(this.#words, TURNS, 1n);
     Atomics.notify(this.#words, TURNS);
   }
 
-  /** The stream that is attached; 0: none. */
+  /** The attached stream; 0: none. */
   get liveStream(): number {
     return Number(Atomics.load(this.#words, STREAM));
   }
@@ -158,7 +161,7 @@ export class Shared {
     Atomics.store(this.#words, LEAVING, 1n);
   }
 
-  // ---- why the run in a place must stop: a handler that never waits can still look
+  // ---- why the run in a place must stop: a handler that never waits can still check
 
   setStop(place: number, reason: StopReason | undefined): void {
     Atomics.store(this.#flags, place, reason === undefined ? 0 : REASONS.indexOf(reason) + 1);
@@ -168,7 +171,7 @@ export class Shared {
     return REASONS[Atomics.load(this.#flags, place) - 1];
   }
 
-  // ---- log lines that user code's thread has not taken yet
+  // ---- log lines that user code's thread has not received yet
 
   lines(change: 1 | -1): number {
     return Number(Atomics.add(this.#words, LINES, BigInt(change))) + change;

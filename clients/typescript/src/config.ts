@@ -2,7 +2,7 @@
 
 import { InvalidOption } from "./errors.js";
 
-/** How a job is scheduled and run. What is not given is as the guide's page on job fields says. */
+/** How a job is scheduled and run. Fields that are not set have the defaults on the guide's page on job fields. */
 export interface JobConfig {
   /** The number of items, 1 to 100000. */
   items: number;
@@ -17,15 +17,15 @@ export interface JobConfig {
   description?: string | undefined;
   /** A label of the job, for people. */
   label?: string | undefined;
-  /** Properties by name, handed to the worker. */
+  /** Properties by name, which the worker gets. */
   props?: Readonly<Record<string, string>> | undefined;
   /** Whether the job starts disabled. */
   disabled?: boolean | undefined;
   /** Keep a record of running items; without it no failover, no misfire and no offsets. Default: true. */
   monitorExecution?: boolean | undefined;
-  /** Run an item elsewhere when its worker died. Default: false. */
+  /** Run an item elsewhere when its worker has died. Default: false. */
   failover?: boolean | undefined;
-  /** Run once more after a run that was too long. Default: true. */
+  /** Run an item once more if it was busy at a scheduled time. Default: true. */
   misfire?: boolean | undefined;
   /** How items are spread over instances. Default: AVG_ALLOCATION. */
   strategy?: "AVG_ALLOCATION" | "ODEVITY" | "ROUND_ROBIN" | "STICKY" | (string & {}) | undefined;
@@ -35,21 +35,21 @@ export interface JobConfig {
   streaming?: boolean | undefined;
   /** How often the assignment is checked without a cause, in minutes; below 1: never. Default: 10. */
   reconcileIntervalMinutes?: number | undefined;
-  /** A run still going after this is told to stop and has timed out; default: none. */
+  /** A run that takes longer is told to stop, and has timed out; default: none. */
   timeoutMs?: number | undefined;
   /** Attempts of one run. */
   retries?: Retries | undefined;
-  /** A run is failed over so many times after its worker died. Default: 3. */
+  /** How many times a run is failed over after its worker died. Default: 3. */
   maxFailovers?: number | undefined;
-  /** A fire found late runs as if on time up to this age. Default: 10000. */
+  /** The age up to which a late fire runs as if on time. Default: 10000. */
   catchUpWindowMs?: number | undefined;
-  /** What becomes of older fires: one run for all of them, or a record of each gap. */
+  /** How older fires are handled: one run for all of them, or a record of each gap. */
   tooLate?: "run_once" | "missed" | undefined;
-  /** A time that daylight saving leaves out: fires when the gap ends, or not. Default: fire_at_end. */
+  /** A scheduled time that daylight saving skips: fires when the gap ends, or not. Default: fire_at_end. */
   gap?: "fire_at_end" | "skip" | undefined;
-  /** A silent worker counts as dead after this, 100 to 600000; default: the lease. */
+  /** A worker without heartbeats for this long is marked dead, 100 to 600000; default: the lease. */
   disconnectGraceMs?: number | undefined;
-  /** A coordinator whose clock is further off does not fire this job. */
+  /** A coordinator whose clock is off by more does not fire this job. */
   maxClockDifferenceMs?: number | undefined;
   /** Callbacks before the first and after the last item of a fire. */
   guarantee?: Guarantee | undefined;
@@ -60,26 +60,26 @@ export interface Retries {
   maxAttempts: number;
   /** Pause before the second attempt. Default: 1000. */
   backoffMs?: number | undefined;
-  /** Each further pause is so many times as long as the one before. Default: 2. */
+  /** Each further pause is this many times as long as the one before. Default: 2. */
   backoffMultiplier?: number | undefined;
   /** No pause is longer. Default: 60000. */
   backoffMaxMs?: number | undefined;
 }
 
 export interface Guarantee {
-  /** Hold each fire until one worker has been told that all items start. */
+  /** Hold each fire until one worker has answered its callback. */
   started?: boolean | undefined;
-  /** Tell one worker when all items of a fire have completed. */
+  /** Call back one worker when all items of a fire have completed. */
   completed?: boolean | undefined;
-  /** How long is waited for all items to start, and then for the answer. Default: 60000. */
+  /** How long to wait for all items to start, and then for the answer. Default: 60000. */
   timeoutMs?: number | undefined;
-  /** What becomes of a held fire without answer: runs, or is skipped. Default: run. */
+  /** How a held fire without an answer is handled: runs, or is skipped. Default: run. */
   onTimeout?: "run" | "skip" | undefined;
 }
 
 const ELASTIC_STRATEGIES = new Set(["AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN"]);
 
-/** The job file, as JSON. The coordinator judges the values; what it cannot see is judged here. */
+/** The job file, as JSON. The coordinator validates the values; what it cannot see is validated here. */
 export function configText(job: string, config: JobConfig, overwrite: boolean): string {
   const { strategy, retries, guarantee } = config;
   const elastic = strategy === undefined || ELASTIC_STRATEGIES.has(strategy);

@@ -1,10 +1,10 @@
-/** What user code threw or returned, as text. */
+/** Errors and return values of user code, as text. */
 
 import { inspect } from "node:util";
-import { MAX_ERROR } from "./machine/held.js";
+import { MAX_ERROR } from "./machine/inflightrun.js";
 import { shorten } from "./text.js";
 
-/** The error in a line, then where it came from, then what caused it. */
+/** The error in a line, then its stack, then its cause. */
 export function describe(error: unknown): string {
   const lines: string[] = [];
   let prefix = "";
@@ -22,12 +22,12 @@ export function describe(error: unknown): string {
   return shorten(lines.join("\n"), MAX_ERROR);
 }
 
-/** What a handler returned, as the run's output. */
+/** A handler's return value, as the run's output. */
 export function textOf(result: unknown): string {
   if (result === undefined || result === null) return "";
   if (typeof result === "string") return result;
   try {
-    // Of a function, say, there is none.
+    // Functions, for example, have no JSON.
     const text: unknown = JSON.stringify(result);
     return typeof text === "string" ? text : inspect(result);
   } catch {

@@ -1,6 +1,6 @@
-/** What a user of this package can meet. */
+/** The errors of this package. */
 
-/** The worker cannot go on. */
+/** The worker cannot continue. */
 export class RosterdError extends Error {
   static {
     // On the prototype, so that the first line of a stack has it.
@@ -17,7 +17,7 @@ export class JobRefused extends RosterdError {
   constructor(
     /** A code of the table of error codes, for example `JOB_UNKNOWN`. */
     readonly code: string,
-    /** What the coordinator says of it. */
+    /** The coordinator's message. */
     readonly detail: string,
     readonly job: string,
   ) {
@@ -25,7 +25,7 @@ export class JobRefused extends RosterdError {
   }
 }
 
-/** Every coordinator rejected this worker before it was ever welcomed: credential, namespace or a bad Hello. */
+/** Every coordinator rejected this worker before any welcomed it: its credential, namespace or Hello is wrong. */
 export class Rejected extends RosterdError {
   static {
     this.prototype.name = "Rejected";
@@ -40,21 +40,21 @@ export class Rejected extends RosterdError {
   }
 }
 
-/** The worker left, and no coordinator acknowledged it in time: its runs count as crashed. */
+/** The worker left, and no coordinator acknowledged its goodbye in time: its runs count as crashed. */
 export class LeaveTimedOut extends RosterdError {
   static {
     this.prototype.name = "LeaveTimedOut";
   }
 
   constructor(
-    /** Runs still in user code, or whose outcome nobody acknowledged. */
+    /** Runs still in user code, or whose outcome was not acknowledged. */
     readonly inFlight: number,
   ) {
     super(`left without acknowledgement, ${inFlight} runs in flight`);
   }
 }
 
-/** An option, a name or a value that cannot be; the message names the field, the value and the remedy. */
+/** An option, a name or a value that is not valid; the message names the field, the value and the remedy. */
 export class InvalidOption extends TypeError {
   static {
     this.prototype.name = "InvalidOption";
@@ -63,7 +63,7 @@ export class InvalidOption extends TypeError {
 
 /**
  * The reason of a run's `AbortSignal` once the run must stop. A handler that throws it ends its run as cancelled, also
- * by its own choice.
+ * without a request.
  */
 export class Cancelled extends Error {
   static {
@@ -71,7 +71,7 @@ export class Cancelled extends Error {
   }
 }
 
-/** A failure that is not tried again, whatever the job says of retries. */
+/** A failure that is not retried, whatever the job's retry policy. */
 export class Fatal extends Error {
   static {
     this.prototype.name = "Fatal";

@@ -1,16 +1,16 @@
-/** A job as this worker does it: its name, its handler and what surrounds that. */
+/** A job of this worker: its name, its handler and its hooks. */
 
 import { readFileSync } from "node:fs";
 import { configText, type JobConfig } from "./config.js";
 import { InvalidOption } from "./errors.js";
-import type { Registration } from "./machine/words.js";
+import type { Registration } from "./machine/types.js";
 import type { Run } from "./run.js";
 
 const MAX_CONFIG = 64 * 1024;
 
 /**
  * Called for every run. What it returns becomes the run's output (a string, or JSON). If it throws, the run has failed
- * and is tried again if the job says so.
+ * and is retried by the job's policy.
  */
 export type Handler = (run: Run, signal: AbortSignal) => unknown;
 
@@ -20,13 +20,13 @@ export interface Fire {
   readonly fireTime: Date;
 }
 
-/** What belongs to a job beside its handler. */
+/** The options of a job besides its handler. */
 export interface JobOptions {
   /**
    * A job file that creates the job if it is absent: typed, or YAML or JSON text, or a `file:` URL. At most 64 KiB.
    */
   config?: JobConfig | string | URL | undefined;
-  /** The config replaces what is registered. */
+  /** The config replaces that of a job that exists. */
   overwrite?: boolean | undefined;
   /** What runs the job, the same on all its workers in all languages; default: the job's name. */
   handlerType?: string | undefined;
@@ -42,9 +42,9 @@ export interface JobOptions {
   onAllCompleted?: ((fire: Fire) => unknown) | undefined;
 }
 
-/** Fetches and processes; where the job streams, again until fetch gives nothing. */
+/** Fetches and processes; if the job streams, again until fetch returns nothing. */
 export interface Dataflow<T> extends JobOptions {
-  /** Nothing is left where it gives undefined, null, or what has a length or size of 0. */
+  /** Nothing is left if it returns undefined, null, or a value with a length or size of 0. */
   fetch: (run: Run, signal: AbortSignal) => T | Promise<T>;
   process: (run: Run, data: NonNullable<T>, signal: AbortSignal) => unknown;
 }
@@ -56,7 +56,7 @@ export interface Job {
   readonly options: JobOptions;
 }
 
-/** Checks what was given. */
+/** Checks the arguments. */
 export function jobOf(name: string, handler: Handler, options: JobOptions): Job {
   if (typeof name !== "string" || name === "") {
     throw new InvalidOption(`job: a job needs a name, not ${JSON.stringify(name)}: give it as text`);
@@ -73,7 +73,7 @@ export function jobOf(name: string, handler: Handler, options: JobOptions): Job 
   return { name, handler, options };
 }
 
-/** As it is registered. */
+/** The registration of a job. */
 export function registrationOf(job: Job): Registration {
   const { handlerType, overwrite } = job.options;
   return {
@@ -128,8 +128,8 @@ export async function attempt(job: Job, run: Run): Promise<unknown> {
 }
 
 /**
- * Ends earlier where the run must stop, and in good order between two batches where the worker leaves. The length of
- * what was processed is counted, unless `process` counts itself.
+ * Ends earlier if the run must stop, and cleanly between two batches if the worker is leaving. The length of a
+ * processed batch is counted, unless `process` counts itself.
  */
 export function dataflowHandler<T>(name: string, flow: Dataflow<T>): Handler {
   for (const step of ["fetch", "process"] as const) {

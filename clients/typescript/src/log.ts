@@ -4,10 +4,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
 import type { Level } from "./machine/events.js";
 
-/** What a log line is about. */
+/** The fields of a log line. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Whatever takes log lines: a message that can be read alone, and fields. */
+/** Receives log lines: a message that can be read alone, and fields. */
 export interface Logger {
   debug(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
@@ -15,7 +15,7 @@ export interface Logger {
   error(message: string, fields?: Fields): void;
 }
 
-/** The ids of a run, as they stand in log lines. The token is text: JSON has no numbers of 63 bits. */
+/** The ids of a run, for log lines. The token is text: JSON has no numbers of 63 bits. */
 export interface RunIds {
   readonly job: string;
   readonly item: number;
@@ -28,14 +28,14 @@ export interface RunIds {
 const ofRun = new AsyncLocalStorage<RunIds>();
 
 /**
- * The ids of the run whose handler is being carried out, also behind its awaits, timers and callbacks; undefined outside
- * of runs. For a logger of one's own: `pino({ mixin: () => ({ ...runIds() }) })`.
+ * The ids of the run whose handler is executing, also after awaits, and in timers and callbacks; undefined outside of
+ * runs. For your own logger: `pino({ mixin: () => ({ ...runIds() }) })`.
  */
 export function runIds(): RunIds | undefined {
   return ofRun.getStore();
 }
 
-/** Carries out an action of a run. */
+/** Executes an action of a run. */
 export function withIds<T>(ids: RunIds, action: () => T): T {
   return ofRun.run(ids, action);
 }

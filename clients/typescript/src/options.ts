@@ -1,11 +1,11 @@
-/** What a worker can be told, and the only file that reads the environment. */
+/** The options of a worker, and the only file that reads the environment. */
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { InvalidOption } from "./errors.js";
 import type { Logger } from "./log.js";
 import { hostOf, loopback, secure, type Trusted } from "./machine/hosts.js";
-import type { Settings } from "./machine/words.js";
+import type { Settings } from "./machine/types.js";
 import type { Hooks } from "./runner.js";
 
 export { hostOf, loopback };
@@ -15,7 +15,7 @@ const MAX_SLOTS = 4096;
 const FILES = { rootCertificates: "ROSTERD_CA", clientCertificate: "ROSTERD_CERT", clientKey: "ROSTERD_KEY" } as const;
 const TIMES = ["drainTimeoutMs", "leaveTimeoutMs", "connectTimeoutMs", "longestDelayMs"] as const;
 
-/** Everything that a worker can be told. Times are in milliseconds. What is not given comes from the environment. */
+/** All options of a worker. Times are in milliseconds. Options that are not set come from the environment. */
 export interface WorkerOptions {
   /**
    * Coordinators, `host:port`, `http://host:port` or `https://host:port`; one, several, or several separated by commas.
@@ -24,7 +24,7 @@ export interface WorkerOptions {
   server?: string | readonly string[] | undefined;
   /** Sent as `authorization: Bearer …`; else `ROSTERD_CREDENTIAL`. */
   credential?: string | undefined;
-  /** The namespace this worker expects; default: whichever is served. */
+  /** The namespace this worker expects; default: any. */
   namespace?: string | undefined;
   /** This machine as operators know it, a label; default: the address that faces the coordinator. */
   address?: string | undefined;
@@ -41,11 +41,11 @@ export interface WorkerOptions {
   /** The longest pause between two attempts to connect. Default 10000. */
   longestDelayMs?: number | undefined;
   /**
-   * PEM, who may vouch for a coordinator at an `https://` address; else the file that `ROSTERD_CA` names, else the roots
-   * that Node.js brings.
+   * PEM, the authorities for coordinators at `https://` addresses; else the file that `ROSTERD_CA` names, else the
+   * roots that Node.js brings.
    */
   rootCertificates?: string | Uint8Array | undefined;
-  /** PEM: the worker's own certificate, where the coordinator asks for one; else the file that `ROSTERD_CERT` names. */
+  /** PEM: the worker's own certificate, if the coordinator requires one; else the file that `ROSTERD_CERT` names. */
   clientCertificate?: string | Uint8Array | undefined;
   /** PEM: its key; else the file that `ROSTERD_KEY` names. */
   clientKey?: string | Uint8Array | undefined;
@@ -53,13 +53,13 @@ export interface WorkerOptions {
   insecureCredential?: boolean | undefined;
   /** Where log lines go; default: standard error, without those of level debug. */
   logger?: Logger | undefined;
-  /** What metrics are made of. */
+  /** Hooks for metrics. */
   hooks?: Hooks | undefined;
-  /** Serves `/healthz` and `/readyz` over HTTP; default: not. Port 0: any that is free. Host: `127.0.0.1`. */
+  /** Serves `/healthz` and `/readyz` over HTTP; default: off. Port 0: any free one. Host: `127.0.0.1`. */
   health?: { readonly port: number; readonly host?: string } | undefined;
 }
 
-/** What concerns the connection; may be posted to the thread. */
+/** The options of the connection; may be posted to the thread. */
 export interface Access {
   readonly credential: string | undefined;
   readonly insecureCredential: boolean;
@@ -191,7 +191,7 @@ function* defectsOfHealth(health: WorkerOptions["health"]): Generator<string> {
 
 // ---- the credential and the certificates
 
-/** Without a credential and TLS nobody is asked who they are. */
+/** Without a credential and TLS there is no authentication. */
 function trustedBy(given: readonly string[], access: Access): Trusted | undefined {
   if (access.credential === undefined && !given.some(secure)) return undefined;
   const vouched = access.given.rootCertificates !== undefined || access.files.rootCertificates !== undefined;
@@ -210,7 +210,7 @@ export function exposed(address: string): string {
   );
 }
 
-/** As they are now: what was renewed counts from the next connection on. */
+/** The current ones: renewed ones are used from the next connection on. */
 export function certificates(access: Access): Certificates {
   const found: Record<string, Uint8Array> = {};
   for (const [name, path] of Object.entries(access.files)) {

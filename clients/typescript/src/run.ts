@@ -1,9 +1,9 @@
-/** What a handler gets: one run of one item. */
+/** The input of a handler: one run of one item. */
 
 import { Cancelled } from "./errors.js";
 import type { Logger, RunIds } from "./log.js";
 import { instant } from "./machine/time.js";
-import { keyText, StopReason, type Key } from "./machine/words.js";
+import { keyText, StopReason, type Key } from "./machine/types.js";
 import { RunSource } from "./proto/rosterd/v1/types_pb.js";
 import type { Trigger } from "./proto/rosterd/v1/worker_pb.js";
 import { shorten } from "./text.js";
@@ -15,21 +15,21 @@ const PROGRESS_EVERY = 250;
 /** Why a run exists. */
 export type Source = "UNSPECIFIED" | "NORMAL_TRIGGER" | "MISFIRE" | "FAILOVER" | "MANUAL";
 
-/** What a run needs of the worker that runs it. */
+/** The worker's interface for a run. */
 export interface Outlet {
   /** The lease has ended. */
   readonly leaseOver: () => boolean;
-  /** Why the run must stop, as the thread of the stream says it, also while this one takes no messages. */
+  /** Why the run must stop, from the thread of the stream, also while this one handles no messages. */
   readonly told: () => StopReason | undefined;
   readonly leaving: () => boolean;
-  /** The run has found by its own look that its lease had ended. */
+  /** The run has found by its own check that its lease had expired. */
   readonly expired: (key: Key) => void;
   readonly progress: (key: Key, percent: number, message: string, offset?: Uint8Array) => void;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** What a run is made of. */
+/** The parts of a run. */
 export interface RunParts {
   readonly key: Key;
   readonly trigger: Trigger;
@@ -46,21 +46,22 @@ export class Run {
   /** 0 to `total` - 1. */
   readonly item: number;
   /**
-   * The fencing token: only grows per item. Give it to what the run writes to, so that late writes are refused. 63 bits.
+   * The fencing token: only grows per item. Pass it to what the run writes to, so that it can refuse late writes. 63
+   * bits.
    */
   readonly token: bigint;
   /** How many items the job has. */
   readonly total: number;
   readonly itemParameter: string;
   readonly jobParameter: string;
-  /** The job's properties by name, as they were when the run was told to start. */
+  /** The job's properties by name, as they were when the run started. */
   readonly props: Readonly<Record<string, string>>;
   /** The scheduled time (for MISFIRE the latest skipped one, for FAILOVER that of the crashed run). */
   readonly fireTime: Date;
   readonly source: Source;
   /** From 1. */
   readonly attempt: number;
-  /** What the last run left with `setOffset`, or an earlier attempt of this one; empty: nothing. */
+  /** What the last run, or an earlier attempt of this one, set with `setOffset`; empty: none. */
   readonly offset: Buffer;
   /** When the run will be stopped as timed out; undefined: never. */
   readonly deadline: Date | undefined;
@@ -73,11 +74,11 @@ export class Run {
    * runs of a fire share it. The handler is called within it if the program has OpenTelemetry's API.
    */
   readonly traceContext: Readonly<Record<string, string>>;
-  /** dataflow: go on until there is nothing left to fetch. */
+  /** dataflow: continue until there is nothing left to fetch. */
   readonly streaming: boolean;
   /**
-   * Aborted once the run must stop, with {@link Cancelled} as its reason. To ask whether it is aborted is to ask the
-   * lease itself: a process that stood still past it may wake in a handler before anybody has told it.
+   * Aborted once the run must stop, with {@link Cancelled} as its reason. Reading `aborted` checks the lease itself: a
+   * process that was frozen past its lease may resume in a handler first.
    */
   readonly signal: AbortSignal;
   /** Log lines with the run's ids. */
@@ -123,14 +124,14 @@ export class Run {
     this.log = withPrefix(outlet.log, `[${keyText(key)}] `, this.ids);
   }
 
-  /** The run's ids, as they stand in log lines. */
+  /** The run's ids, for log lines. */
   get ids(): RunIds {
     const { job, item, instanceId: instance, taskId } = this;
     return { job, item, token: String(this.token), instance, taskId };
   }
 
   /**
-   * Whether the run must stop. It also knows in a handler that never awaits; so look at it now and then in long
+   * Whether the run must stop. It also works in a handler that never awaits, so check it now and then in long
    * computations.
    */
   get cancelled(): boolean {
@@ -156,20 +157,20 @@ export class Run {
     this.signal.throwIfAborted();
   }
 
-  /** The worker is leaving: a run that can end early and be taken up again later should. */
+  /** The worker is leaving: a run that can end early and be continued later should. */
   get leaving(): boolean {
     return this.#outlet.leaving();
   }
 
   /**
-   * How far the item has come, at most 64 KiB: handed to its next run. Written down with the outcome, and about once a second
-   * until then, so that a run that takes this one's place after a crash goes on from there.
+   * Sets the item's offset, at most 64 KiB, for its next run. The coordinator stores it with the outcome, and about
+   * once a second until then, so that a run that replaces this one after a crash continues from there.
    */
   setOffset(offset: Uint8Array | string): void {
     const data = Buffer.from(offset as Uint8Array);
     if (data.length > MAX_OFFSET) throw new RangeError(`an offset may have ${MAX_OFFSET} bytes, not ${data.length}`);
     this.#newOffset = data;
-    // A run that is over sooner says so with its end alone.
+    // A run that ends sooner sends this only with its end.
     this.#tellProgressAt(Math.max(this.#progressAt, (this.#offsetAt ??= this.#outlet.now())) + PROGRESS_EVERY);
   }
 
@@ -184,7 +185,7 @@ export class Run {
     this.#failed += failed;
   }
 
-  /** Tells people how far the run is, 0 to 100. Cheap: of many calls in a row only the last is sent. */
+  /** Reports progress to people, 0 to 100. Cheap: of many calls in a row only the last is sent. */
   progress(percent: number, message = ""): void {
     const whole = Math.max(0, Math.min(100, Math.trunc(percent) || 0));
     this.#progress = { percent: whole, message: shorten(message, MAX_PROGRESS) };
@@ -215,7 +216,7 @@ export class Run {
     return this.#key;
   }
 
-  /** @internal What user code has left, and no more is taken from it. */
+  /** @internal What user code has set; later calls have no effect. */
   close(): { processed: number; failed: number; offset: Uint8Array | undefined } {
     this.#over = true;
     clearTimeout(this.#progressTimer);
@@ -235,7 +236,7 @@ export class Run {
   }
 }
 
-/** Whoever asks the signal has the lease looked at first; whoever waits for it is told as usual. */
+/** Reading the signal checks the lease first; listeners are notified as usual. */
 function watchful(signal: AbortSignal, look: () => boolean): AbortSignal {
   // eslint-disable-next-line @typescript-eslint/unbound-method -- it is called on the signal below
   const { throwIfAborted } = signal;

@@ -1,6 +1,6 @@
 /**
- * Calls user code in the thread of whoever runs the worker, and says when it began and ended. Decides nothing: which run
- * starts or stops is the machine's business.
+ * Calls user code in the thread that runs the worker, and reports when it started and ended. Decides nothing: the
+ * machine decides which run starts or stops.
  */
 
 import { describe, textOf } from "./describe.js";
@@ -9,34 +9,34 @@ import { attempt, type Fire, type Job } from "./job.js";
 import { withIds, type Logger } from "./log.js";
 import type { UserEvent } from "./machine/events.js";
 import { instant, millis } from "./machine/time.js";
-import { keyId, StopReason, type Ending, type Key, type KeyId } from "./machine/words.js";
+import { keyId, StopReason, type Ending, type Key, type KeyId } from "./machine/types.js";
 import { CallbackKind, type Callback } from "./proto/rosterd/v1/worker_pb.js";
 import { Run, type RunParts } from "./run.js";
 import { withTrace } from "./trace.js";
 
-/** A run ends in user code, for metrics. */
+/** The end of a run in user code, for metrics. */
 export interface RunEnd {
-  /** How the attempt ended here. What the coordinator records may differ: a run that was told to stop says so. */
+  /** How the attempt ended here. The coordinator's record may differ, for example if the run was told to stop. */
   readonly how: "returned" | "raised" | "cancelled";
   readonly durationMs: number;
   readonly error: unknown;
 }
 
-/** What metrics are made of. What a hook throws is logged, and changes nothing. */
+/** Hooks for metrics. An exception of a hook is logged, and has no other effect. */
 export interface Hooks {
   /** User code of an attempt is about to be called. */
   runStarted?: ((run: Run) => void) | undefined;
   /** User code of an attempt has ended. */
   runEnded?: ((run: Run, end: RunEnd) => void) | undefined;
-  /** A Trigger came, and the last look did not let user code begin. */
+  /** A Trigger arrived, and the last check did not let user code begin. */
   runNotStarted?: ((run: Run, why: string) => void) | undefined;
   attached?: ((server: string, instanceId: string) => void) | undefined;
   detached?: ((server: string, reason: string) => void) | undefined;
-  /** A heartbeat was acknowledged, so long after it was sent. */
+  /** A heartbeat was acknowledged, this long after it was sent. */
   leaseRenewed?: ((roundTripMs: number) => void) | undefined;
 }
 
-/** What the runner needs of the thread of the stream. */
+/** The stream thread's interface for the runner. */
 export interface Line {
   /** Milliseconds until the lease ends. */
   readonly leaseLeft: () => number;
@@ -48,12 +48,12 @@ export interface Line {
   readonly post: (event: UserEvent) => void;
 }
 
-/** A run that is to be called. */
+/** A run to call. */
 export interface Call extends Omit<RunParts, "deadline"> {
   readonly deadline: number | undefined;
-  /** Where its stop is written in the shared memory. */
+  /** The place of its stop in the shared memory. */
   readonly place: number;
-  /** The stream that must be the one of now; 0: any. */
+  /** The stream that must be the current one; 0: any. */
   readonly stream: number;
 }
 
@@ -79,7 +79,7 @@ export class Runner {
     return this.#runs.size;
   }
 
-  // ---- told by the thread of the stream
+  // ---- called by the thread of the stream
 
   start(call: Call): void {
     const job = this.#jobs.get(call.key.job);
@@ -136,7 +136,7 @@ export class Runner {
 
   // ---- one attempt
 
-  /** Since the machine looked, this thread may have been kept busy: right before user code it looks once more. */
+  /** This thread may have been busy since the machine checked: it checks once more right before user code. */
   #lastLook(call: Call): string {
     if (this.#line.leaseOver()) return "the lease had ended before user code began";
     const stop = this.#line.stop(call.place);
@@ -182,13 +182,13 @@ export class Runner {
 
   // ---- the lease, by this thread's own clock
 
-  /** Who waits for a signal is told when the lease ends, also where the other thread is late, or is no more. */
+  /** Listeners of a signal are notified when the lease ends, even if the other thread is late or has ended. */
   #watchLease(): void {
     if (this.#watch !== undefined) return;
     const wait = Math.min(Math.max(this.#line.leaseLeft(), 1), LONGEST_TIMER);
     this.#watch = setTimeout(() => {
       this.#watch = undefined;
-      // To ask is to look.
+      // Reading the signal checks the lease.
       const waiting = [...this.#runs.values()].filter((run) => !run.cancelled);
       if (waiting.length > 0) this.#watchLease();
     }, wait).unref();

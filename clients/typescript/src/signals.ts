@@ -1,4 +1,4 @@
-/** SIGTERM and SIGINT: leave in good order; a second one: at once. */
+/** SIGTERM and SIGINT: leave in order; a second one: exit immediately. */
 
 import { constants } from "node:os";
 import type { Logger } from "./log.js";

@@ -15,13 +15,13 @@ import { Cancelled, Fatal } from "./errors.js";
 import { attempt, dataflowHandler, jobOf, type Dataflow, type Handler, type JobOptions } from "./job.js";
 import { withIds, withRunIds, type Logger } from "./log.js";
 import { stamp } from "./machine/time.js";
-import { StopReason } from "./machine/words.js";
+import { StopReason } from "./machine/types.js";
 import { RunSource } from "./proto/rosterd/v1/types_pb.js";
 import { TriggerSchema } from "./proto/rosterd/v1/worker_pb.js";
 import { Run, type Source } from "./run.js";
 import { findTracing, withTrace } from "./trace.js";
 
-/** What the run is given; all of it may be left out. */
+/** The input of the run; all fields are optional. */
 export interface RunInit {
   job?: string;
   item?: number;
@@ -49,11 +49,11 @@ export interface RunResult {
   readonly outcome: "SUCCEEDED" | "FAILED" | "CANCELLED";
   /** Another attempt would follow, if the job has more. */
   readonly retryable: boolean;
-  /** What is recorded of what the handler returned. */
+  /** The recorded form of the handler's return value. */
   readonly output: string;
-  /** What is recorded of what the handler threw. */
+  /** The recorded form of the handler's error. */
   readonly error: string;
-  /** What it threw itself. */
+  /** The error itself. */
   readonly thrown: unknown;
   readonly processed: number;
   readonly failed: number;

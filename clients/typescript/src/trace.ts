@@ -1,4 +1,4 @@
-/** The trace that a run belongs to, for OpenTelemetry: its API is used where the program has it, and not asked for. */
+/** The trace that a run belongs to, for OpenTelemetry: its API is used if the program has it, and not required. */
 
 type Api = typeof import("@opentelemetry/api");
 
@@ -13,7 +13,7 @@ export async function findTracing(): Promise<void> {
   }
 }
 
-/** Carries out an action within the context that the carrier names, as the program's propagator reads it. */
+/** Executes an action within the carrier's context, as the program's propagator reads it. */
 export function withTrace<T>(carrier: Readonly<Record<string, string>>, action: () => T): T {
   if (api === undefined) return action();
   const { context, propagation } = api;

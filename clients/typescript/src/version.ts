@@ -1,2 +1,2 @@
-/** The version of this package, as `package.json` says it; a test compares the two. */
+/** The version of this package, the same as in `package.json`; a test compares the two. */
 export const VERSION = "0.1.0";

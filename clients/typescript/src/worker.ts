@@ -1,4 +1,4 @@
-/** The worker: collects jobs, then works until it is asked to leave. */
+/** The worker: collects jobs, then runs until it is asked to leave. */
 
 import { Worker as Thread } from "node:worker_threads";
 import { ownAddress } from "./address.js";
@@ -15,7 +15,7 @@ import {
 } from "./job.js";
 import { stderrLogger, withRunIds, type Logger } from "./log.js";
 import type { UserEvent } from "./machine/events.js";
-import { StopReason, type Defeat } from "./machine/words.js";
+import { StopReason, type Defeat } from "./machine/types.js";
 import { resolve, type Resolved, type WorkerOptions } from "./options.js";
 import { Runner, type Hooks } from "./runner.js";
 import { Signals } from "./signals.js";
@@ -25,18 +25,19 @@ import { findTracing } from "./trace.js";
 /** How a worker is run. */
 export interface RunOptions {
   /**
-   * SIGTERM and SIGINT make the worker leave, a second one ends the process at once; one within a second of the first
-   * counts as the first. Default: true. False: they are the program's.
+   * SIGTERM and SIGINT make the worker leave, a second one ends the process immediately; one within a second of the
+   * first counts as the first. Default: true. False: the program handles them.
    */
   signals?: boolean | undefined;
-  /** Once it is aborted the worker leaves in good order. */
+  /** Once it is aborted the worker leaves in order. */
   signal?: AbortSignal | undefined;
 }
 
 /**
  * One worker process: one stream to a coordinator carries all its jobs.
  *
- * Stream, heartbeats and timers have a thread of their own: a handler may keep its thread busy and keeps its lease.
+ * Stream, heartbeats and timers have a thread of their own: a handler may keep its thread busy without losing the
+ * lease.
  */
 export class Worker {
   readonly #resolved: Resolved;
@@ -49,7 +50,7 @@ export class Worker {
   #over = false;
   #healthPort: number | undefined;
 
-  /** Throws {@link InvalidOption} for what cannot be. */
+  /** Throws {@link InvalidOption} if an option is not valid. */
   constructor(options: WorkerOptions = {}) {
     this.#resolved = resolve(options);
     this.#log = withRunIds(options.logger ?? stderrLogger());
@@ -58,12 +59,12 @@ export class Worker {
 
   // ---- jobs
 
-  /** Adds a job: the handler is called for every run of its items that is given to this worker. */
+  /** Adds a job: the handler is called for every run of its items that this worker gets. */
   job(name: string, handler: Handler, options: JobOptions = {}): this {
     return this.#add(jobOf(name, handler, options));
   }
 
-  /** Adds a job that fetches and processes, and does it again until fetch gives nothing where the job streams. */
+  /** Adds a job that fetches and processes, and repeats it until fetch returns nothing if the job streams. */
   dataflow<T>(name: string, flow: Dataflow<T>): this {
     return this.#add(jobOf(name, dataflowHandler(name, flow), flow));
   }
@@ -79,7 +80,7 @@ export class Worker {
   // ---- working
 
   /**
-   * Works until the worker has left. Rejects with {@link JobRefused} if no job is left, with {@link Rejected} if every
+   * Runs until the worker has left. Rejects with {@link JobRefused} if no job is left, with {@link Rejected} if every
    * coordinator rejects the worker.
    */
   async run(options: RunOptions = {}): Promise<void> {
@@ -121,12 +122,12 @@ export class Worker {
     }
   }
 
-  /** Leave in good order: runs have `graceMs` milliseconds; default: `drainTimeoutMs`. */
+  /** Leave in order: runs have `graceMs` milliseconds; default: `drainTimeoutMs`. */
   stop(graceMs?: number): void {
     this.#send({ type: "leave", grace: graceMs });
   }
 
-  /** Where health is served, once it is. */
+  /** The port of health, once it is served. */
   get healthPort(): number | undefined {
     return this.#healthPort;
   }
@@ -138,7 +139,7 @@ export class Worker {
   }
 
   async #work(orders: Orders, shared: Shared, signals: Signals): Promise<void> {
-    // The program's own loaders and flags are no business of the thread.
+    // The thread does not inherit the program's own loaders and flags.
     const thread = new Thread(new URL("./thread/main.js", import.meta.url), {
       name: "rosterd",
       workerData: orders,
@@ -171,12 +172,13 @@ export class Worker {
       runner.close();
       await thread.terminate();
     }
-    // Nobody waits for handlers that ignore it that they were to end: the process must, once who awaits this has had their say.
+    // The worker does not wait for handlers that ignore the request to end: the process must exit, after the caller's
+    // continuation has run.
     if (signals.came && runner.size > 0) setImmediate(() => process.exit());
     if (defeat !== undefined) throw errorOf(defeat);
   }
 
-  /** Does what the thread says, until it says that it is over. */
+  /** Handles the messages of the thread, until it reports its end. */
   #news(thread: Thread, runner: Runner, shared: Shared): Promise<Defeat | undefined> {
     return new Promise((done) => {
       const failed = (detail: string) => {

@@ -1,10 +1,10 @@
-// Everything that changes something: what it is called, what it will do, and how it is asked of the coordinator. Each is
-// confirmed first; each answer is shown in the coordinator's own words.
+// Everything that changes something: its name, its effect, and its request to the coordinator. Each is confirmed first;
+// each answer is shown in the coordinator's own words.
 import { api, ApiError, read } from './api/client';
 import type { JobChange } from './api/shapes';
 import { t } from './i18n/index.svelte';
 
-/** A change that waits for a yes. */
+/** A change that waits for confirmation. */
 export interface Action {
   title: string;
   /** Sentences: what will happen, and what will not. */
@@ -13,12 +13,12 @@ export interface Action {
   danger?: boolean;
   /** A choice that goes with it. */
   option?: string;
-  /** A name that has to be typed: for what cannot be taken back. */
+  /** A name that the user must type: for changes that cannot be undone. */
   type?: string;
-  /** Names that it is done to, one after the other. */
+  /** The names to apply it to, one after the other. */
   targets?: string[];
   run: (option: boolean) => Promise<JobChange[]>;
-  /** Afterwards, where it went well. */
+  /** Called after success. */
   then?: () => void;
 }
 
@@ -33,11 +33,11 @@ interface Told {
   lines: Line[];
 }
 
-/** So many messages are shown; the oldest go. */
+/** The most messages shown; the oldest are dropped. */
 const SHOWN = 4;
-/** Of one message so many lines. */
+/** The most lines of one message. */
 const LINES = 6;
-/** Good news goes by itself. */
+/** How long a success is shown, in milliseconds. */
 const GOOD_NEWS = 6000;
 
 class Actions {
@@ -98,7 +98,7 @@ class Actions {
 
 export const actions = new Actions();
 
-/** The coordinator's line, which need not say of which job it is. */
+/** The coordinator's line, with the job's name if it lacks it. */
 function withName({ jobName, line }: JobChange): string {
   return line.includes(jobName) ? line : `${jobName}: ${line}`;
 }
@@ -111,7 +111,7 @@ async function change(
   return (await read<JobChange[]>(path, { method, query })).data;
 }
 
-/** One after the other; a refusal of one is among the answers. */
+/** One after the other; a refusal is one of the answers. */
 async function each(names: string[], of: (name: string) => Promise<JobChange[]>): Promise<JobChange[]> {
   const done: JobChange[] = [];
   for (const name of names) {
@@ -240,7 +240,7 @@ export const itemActions = {
   }),
 };
 
-/** Of a machine; `job`: for that job alone. */
+/** Of a machine; `job`: only for that job. */
 function machine(address: string, job: string | undefined): { path: string; params: { machine: string; job: string } } {
   return {
     path: job === undefined ? api`servers/${address}` : api`servers/${address}/jobs/${job}`,

@@ -1,64 +1,10 @@
-// What the coordinator says of alarms, and what can be done: silence, take a silence away, try a receiver.
+// The coordinator's alarms, and the actions on them: silence, remove a silence, test a receiver.
 import { actions, type Action } from './actions.svelte';
 import { api, read } from './api/client';
-import type { JobChange } from './api/shapes';
+import type { Alarm, Delivery, JobChange, Silence } from './api/shapes';
 import { t } from './i18n/index.svelte';
 
-export interface Alarm {
-  key: string;
-  /** Its kind. */
-  alarm: string;
-  rule: string;
-  severity: string;
-  jobName?: string | null;
-  text: string;
-  since: string;
-  resolvedAt?: string | null;
-  silenced: boolean;
-  /** Receivers that know of it. */
-  told: string[];
-}
-
-export interface Silence {
-  id: string;
-  alarm?: string | null;
-  job?: string | null;
-  until: string;
-  comment: string;
-  by: string;
-}
-
-export interface Receiver {
-  name: string;
-  form: string;
-  /** Since the last message that was taken. */
-  failures: number;
-  error?: string | null;
-  nextAttemptAt?: string | null;
-}
-
-export interface Delivery {
-  at: string;
-  receiver: string;
-  form: string;
-  title: string;
-  attempt: number;
-  test: boolean;
-  delivered: boolean;
-  error?: string | null;
-}
-
-/** `GET /api/alarms`. */
-export interface Alarms {
-  active: Alarm[];
-  resolved: Alarm[];
-  silences: Silence[];
-  receivers: Receiver[];
-  deliveries: Delivery[];
-  refused: { jobName: string; why: string }[];
-}
-
-/** A silence lasts so long. */
+/** How long a silence lasts. */
 const HOUR = 3_600_000;
 
 function told(line: string, good = true): JobChange {

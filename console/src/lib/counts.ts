@@ -1,4 +1,4 @@
-// Runs by interval, as a chart takes them. Pure.
+// Runs by interval, for charts. Pure.
 
 /** A row of `GET /api/counts`. */
 export interface Counts {
@@ -18,7 +18,7 @@ export interface Series {
   failed: number[];
 }
 
-/** One value for each interval: also where nothing ran. */
+/** One value for each interval, also without runs. */
 export function series(rows: Counts[], from: number, to: number, step: number): Series {
   const size = Math.max(0, Math.round((to - from) / step));
   const out: Series = {

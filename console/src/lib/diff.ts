@@ -1,11 +1,11 @@
-// What differs between two texts, line by line. Pure.
+// The differences between two texts, line by line. Pure.
 
 export interface Line {
   kind: 'same' | 'old' | 'new';
   text: string;
 }
 
-/** Beyond so many pairs of lines everything between the ends counts as changed: a job file is a few dozen lines. */
+/** Beyond this many pairs of lines everything between the ends counts as changed: a job file is a few dozen lines. */
 const MOST = 4_000_000;
 
 /** The longest common lines stay, the others are old or new. */

@@ -1,4 +1,4 @@
-// What the coordinator says of an item. Pure.
+// The coordinator's explanation of an item. Pure.
 
 import type { Sentence } from './api/shapes';
 
@@ -7,7 +7,7 @@ export interface Piece {
   href?: string;
 }
 
-/** A sentence cut where its links stand. A link whose words are not in it follows it. */
+/** A sentence split at its links. A link whose words are not in it follows it. */
 export function pieces(sentence: Pick<Sentence, 'text' | 'links'>): Piece[] {
   let out: Piece[] = [{ text: sentence.text }];
   for (const link of sentence.links) {

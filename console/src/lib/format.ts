@@ -1,4 +1,4 @@
-// Times and numbers as people read them. Pure: now and the language come in.
+// Times and numbers for people. Pure: now and the language are arguments.
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400_000],
@@ -21,7 +21,7 @@ export function relative(at: number, now: number, locale: string): string {
   return format.format(Math.trunc(away / size), unit);
 }
 
-/** Local time; the date where it is another day. */
+/** Local time; with the date if it is another day. */
 export function clock(at: number, now: number, locale: string): string {
   const time = new Date(at);
   const sameDay = time.toDateString() === new Date(now).toDateString();
@@ -49,13 +49,13 @@ export function count(value: number, locale: string): string {
   return value.toLocaleString(locale);
 }
 
-/** What `<input type="datetime-local">` holds, in local time, to RFC 3339; empty stays empty. */
+/** Converts a value of `<input type="datetime-local">`, in local time, to RFC 3339; empty stays empty. */
 export function fromInput(text: string): string {
   const at = Date.parse(text);
   return Number.isNaN(at) ? '' : new Date(at).toISOString();
 }
 
-/** And back. */
+/** The reverse. */
 export function toInput(text: string): string {
   const at = Date.parse(text);
   if (Number.isNaN(at)) return '';

@@ -1,13 +1,13 @@
-// Where the bars of ownership stand. Pure.
+// The positions of the bars of ownership. Pure.
 
 import type { Ownership as Row } from './api/shapes';
 
-/** Who owned an item, from when to when; `to` absent: still. */
+/** A time in which an instance owned an item; `to` absent: it still does. */
 export type Ownership = Pick<Row, 'item' | 'instanceId' | 'from' | 'to'> & Partial<Row>;
 
 export interface Bar {
   row: Ownership;
-  /** Of the whole, 0 to 1. */
+  /** A fraction of the whole, 0 to 1. */
   start: number;
   width: number;
 }
@@ -27,7 +27,7 @@ export function lanes(rows: Ownership[], from: number, to: number): { item: numb
   return [...found.entries()].sort(([a], [b]) => a - b).map(([item, bars]) => ({ item, bars }));
 }
 
-/** Who owned each item at a moment. */
+/** The owner of each item at a moment. */
 export function at(rows: Ownership[], moment: number): Ownership[] {
   const then = rows.filter((row) => Date.parse(row.from) <= moment && (!row.to || Date.parse(row.to) > moment));
   return then.sort((a, b) => a.item - b.item);

@@ -8,7 +8,7 @@ export function split(instance: string): { address: string; unique: string } {
     : { address: instance.slice(0, at), unique: instance.slice(at + 3) };
 }
 
-/** The address and the end of the unique part: enough to tell neighbours apart. */
+/** The address and the end of the unique part: enough to distinguish neighbors. */
 export function short(instance: string): string {
   const { address, unique } = split(instance);
   return unique ? `${address} ${unique.slice(-4)}` : address;
@@ -17,7 +17,7 @@ export function short(instance: string): string {
 /** How many colors the style sheet has for owners. */
 export const HUES = 10;
 
-/** Which of them an instance has: by the order in which they are first seen, so that few instances never share one. */
+/** Assigns them to instances in the order in which they are first seen, so that a few instances never share one. */
 export class Palette {
   #known = new Map<string, number>();
 

@@ -4,9 +4,9 @@ import type { JobBrief } from './api/shapes';
 export const STATES = ['enabled', 'no_worker', 'paused', 'disabled', 'resharding', 'removing', 'damaged'] as const;
 export type SortKey = 'name' | 'state' | 'next' | 'items' | 'running' | 'instances' | 'bad';
 
-/** What needs attention stands first where states are sorted. */
+/** When sorted by state, what needs attention comes first. */
 const URGENCY = ['damaged', 'no_worker', 'removing', 'resharding', 'paused', 'disabled', 'enabled'];
-/** After every time that there is. */
+/** After every time. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 const KEYS: Record<SortKey, (job: JobBrief) => number | string> = {

@@ -1,4 +1,5 @@
-// What pages know of jobs: which actions fit a state, and how live events change a row. Pure but for the actions.
+// What pages share about jobs: which actions fit a state, and how live events change a row. Pure except for the
+// actions.
 import type { MenuEntry } from '../ui/Menu.svelte';
 import { actions, itemActions, jobActions } from './actions.svelte';
 import type { JobBrief, Sharding } from './api/shapes';
@@ -6,7 +7,7 @@ import { t } from './i18n/index.svelte';
 import type { LiveEvent } from './live.svelte';
 import { session } from './session.svelte';
 
-/** What can be done with a job as it is. `removed`: after it was removed. */
+/** The actions for a job in its state. `removed`: called after it was removed. */
 export function jobMenu(job: JobBrief, removed?: () => void): MenuEntry[] {
   if (!session.may('operator')) return [];
   const names = [job.jobName];
@@ -29,7 +30,7 @@ export function jobMenu(job: JobBrief, removed?: () => void): MenuEntry[] {
   return entries;
 }
 
-/** What can be done with an item as it is. */
+/** The actions for an item in its state. */
 export function itemMenu(job: string, item: Sharding): MenuEntry[] {
   if (!session.may('operator')) return [];
   const number = item.item;
@@ -60,10 +61,10 @@ const COUNTED: Record<string, keyof JobBrief['counters']> = {
   timed_out: 'timedOut',
 };
 
-/** The place of each row; kept as long as the list is the same. */
+/** The place of each row; cached as long as the list is the same. */
 const places = new WeakMap<JobBrief[], Map<string, number>>();
 
-/** A run of a job has begun or ended: its row says so. `false`: the event is another. */
+/** Updates the row of a job whose run has begun or ended. `false`: another kind of event. */
 export function applyRun(jobs: JobBrief[], event: LiveEvent): boolean {
   if (event.kind !== 'run_started' && event.kind !== 'run_ended') return event.kind === 'run_progress';
   let known = places.get(jobs);

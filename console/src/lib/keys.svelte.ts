@@ -9,7 +9,7 @@ export interface Shortcut {
   act: () => void;
 }
 
-/** The second key of a pair has to come within so many milliseconds. */
+/** The second key of a pair must come within this many milliseconds. */
 const PAIR = 1500;
 
 class Keys {

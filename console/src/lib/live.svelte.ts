@@ -1,12 +1,12 @@
-// What happens, as it happens. One stream per tab; it resumes where it was, and is closed while nobody looks at the tab:
-// browsers allow six connections to a server over HTTP/1.1, and hidden tabs would take them all.
+// Live events. One stream per tab; it resumes where it was, and is closed while the tab is hidden: browsers allow six
+// connections to a server over HTTP/1.1, and hidden tabs would take them all.
 import { ApiError, send } from './api/client';
 import { EventParser } from './sse';
 
-/** `open`: events come; `connecting`: not yet, or again; `offline`: nobody answers; `closed`: nobody looks. */
+/** `open`: events come; `connecting`: not yet, or again; `offline`: no answer; `closed`: the tab is hidden. */
 export type Connection = 'connecting' | 'open' | 'offline' | 'closed';
 
-/** An event of `/api/live`. Fields are there as its kind has them. */
+/** An event of `/api/live`. Its kind determines which fields are set. */
 export interface LiveEvent {
   kind: string;
   at?: string;
@@ -31,14 +31,14 @@ type Listener = (event: LiveEvent) => void;
 
 /** The first wait after a failure, doubled up to the last. */
 const WAITS = [500, 8000] as const;
-/** A hidden tab gives its connection up after so long. */
+/** A hidden tab closes its connection after this long. */
 const HIDDEN = 10_000;
-/** A comment comes every 15 seconds: what says nothing for so long is dead. */
+/** A comment comes every 15 seconds: a stream that is silent for this long is dead. */
 const SILENT = 40_000;
 
 class Live {
   connection = $state<Connection>('connecting');
-  /** Grows whenever events may have been missed: everything that is shown is read anew. */
+  /** Grows whenever events may have been missed: pages then read everything anew. */
   breaks = $state(0);
   #listeners = new Set<Listener>();
   #lastId = '';
@@ -60,7 +60,7 @@ class Live {
     void this.#run();
   }
 
-  /** Tries now instead of waiting any longer. */
+  /** Tries now instead of waiting. */
   retry(): void {
     this.#wait = WAITS[0];
     this.#wake?.();
@@ -88,7 +88,7 @@ class Live {
       try {
         await this.#stream();
       } catch (error) {
-        // Who may not look is asked to log in; the login starts this again.
+        // Without permission the user must log in; the login restarts this.
         if (error instanceof ApiError && (error.status === 401 || error.status === 403)) {
           this.#running = false;
           this.connection = 'closed';
@@ -117,7 +117,7 @@ class Live {
       const headers = resumed ? { 'last-event-id': resumed } : undefined;
       const response = await send('live', { signal: abort.signal, headers });
       if (!response.body) return;
-      // Without an id nobody can say what was missed since the pages were read.
+      // Without an id it is unknown what was missed since the pages were read.
       if (!resumed && this.connection !== 'connecting') this.breaks += 1;
       this.connection = 'open';
       this.#wait = WAITS[0];

@@ -1,4 +1,4 @@
-// What can be done with a machine as it is.
+// The actions for a machine in its state.
 import type { MenuEntry } from '../ui/Menu.svelte';
 import { actions, machineActions } from './actions.svelte';
 import type { Server, ServerJob } from './api/shapes';

@@ -1,4 +1,4 @@
-// The coordinator's time, once a second, for everything that says how long ago something was.
+// The coordinator's time, once a second, for relative times.
 import { serverClockOffset } from './api/client';
 
 class Now {

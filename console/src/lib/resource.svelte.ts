@@ -1,4 +1,4 @@
-// What a page shows: read once, read anew when something happens that touches it, kept while the coordinator is away.
+// The data of a page: read once, read anew when an event affects it, kept while the coordinator is away.
 import { ApiError, read, type Query } from './api/client';
 import { live, type LiveEvent } from './live.svelte';
 
@@ -9,19 +9,19 @@ export interface Request {
 }
 
 export interface Options<T> {
-  /** Whether an event makes it stale. Without one only a break in the events does. */
+  /** Whether an event makes it stale. Without it only a break in the events does. */
   on?: (event: LiveEvent) => boolean;
-  /** Changes what is there in place, rows replaced and not changed; `true`: that was all, nothing is to be read. */
+  /** Updates the data in place, replacing rows instead of changing them; `true`: complete, no read is needed. */
   apply?: (data: T, event: LiveEvent) => boolean;
-  /** At most one read in so many milliseconds, however much happens. */
+  /** At most one read in this many milliseconds. */
   calm?: number;
-  /** What events tell is written a moment after they are told: reads once more so many milliseconds after a read for one. */
+  /** Events come a moment before their data is written: read once more this many milliseconds after a read for one. */
   behind?: number;
-  /** Read again after so many milliseconds without any event. */
+  /** Read again after this many milliseconds without any event. */
   every?: number;
 }
 
-/** A resource as the parts of a page see it that do not care what it is of. */
+/** A resource for parts of a page that do not depend on its type. */
 export interface Shown {
   readonly data: unknown;
   readonly error: ApiError | undefined;
@@ -31,14 +31,14 @@ export interface Shown {
   more(): Promise<void>;
 }
 
-/** What events changed is shown after so many milliseconds. */
+/** Changes by events are shown after this many milliseconds. */
 const SHOW = 250;
 
 export class Resource<T> implements Shown {
   data = $state.raw<T | undefined>(undefined);
   error = $state.raw<ApiError | undefined>(undefined);
   loading = $state(true);
-  /** The coordinator does not have the route: the panel is left out. */
+  /** The coordinator does not have the route: the panel is hidden. */
   missing = $state(false);
   etag = $state<string | null>(null);
   next = $state<string | null>(null);
@@ -47,7 +47,7 @@ export class Resource<T> implements Shown {
   #due: ReturnType<typeof setTimeout> | undefined;
   #readAt = 0;
   #dirty = false;
-  /** An event made it stale, and the store may not have been there yet when it was read. */
+  /** An event made it stale, and the read may have been before the data was written. */
   #again = false;
   #showing: ReturnType<typeof setTimeout> | undefined;
   #options: Options<T>;
@@ -60,9 +60,9 @@ export class Resource<T> implements Shown {
     return this.#options.calm ?? 400;
   }
 
-  /** Another request: what was there belongs to the last one and goes, unless only the query differs. */
+  /** Another request: data of the last one is dropped, unless only the query differs. */
   ask(request: Request | undefined): void {
-    // A route that is not there does not come with another query.
+    // A missing route stays missing with another query.
     if (this.missing && request && request.path === this.#request?.path) return;
     if (request?.path !== this.#request?.path) {
       this.data = undefined;
@@ -89,7 +89,7 @@ export class Resource<T> implements Shown {
     this.stale();
   }
 
-  /** Shows what was applied: together, a few times a second, however much happens. */
+  /** Shows what was applied, together, at most a few times a second. */
   #show(): void {
     this.#showing ??= setTimeout(() => {
       this.#showing = undefined;
@@ -127,11 +127,11 @@ export class Resource<T> implements Shown {
       if (!(error instanceof ApiError)) throw error;
       this.missing = error.missing;
       this.error = error;
-      // What is not there any more is not shown; what nobody could ask for stays.
+      // Drop what no longer exists; keep the data if the coordinator could not be asked.
       if (error.status === 404) this.data = undefined;
     }
     this.loading = false;
-    // What made it stale while it was read is read soon anyway, and again after that.
+    // If it became stale during the read, it is read soon anyway, and again after that.
     if (this.#again && !this.#dirty) {
       this.#again = false;
       this.#due = setTimeout(() => this.stale(), this.#options.behind);
@@ -161,7 +161,7 @@ export class Resource<T> implements Shown {
   }
 }
 
-/** A resource that lives as long as the component that asks for it. */
+/** A resource that lives as long as its component. */
 export function resource<T>(request: () => Request | undefined, options: Options<T> = {}): Resource<T> {
   const made = new Resource<T>(options);
   let asked = '';

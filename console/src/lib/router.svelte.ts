@@ -1,13 +1,13 @@
-// Pages by address. Every address works as a deep link, behind any path prefix; filters are its query.
+// Pages by address. Every address is a deep link, behind any path prefix; filters are its query.
 import { baseUrl, queryText, type Query } from './api/client';
 
 export interface Route {
   page: string;
-  /** The decoded segments that stand for names. */
+  /** The decoded segments that are names. */
   parts: string[];
 }
 
-/** Addresses below the base, and the page that each is. `*` stands for a name. */
+/** Addresses below the base, and their pages. `*` stands for a name. */
 const PAGES: [string, string][] = [
   ['', 'overview'],
   ['jobs', 'jobs'],
@@ -54,7 +54,7 @@ class Router {
     query: new URLSearchParams(),
     hash: '',
   });
-  /** Asked before a page is left; `false` keeps it. */
+  /** Called before a page is left; `false` keeps it. */
   guard: (() => boolean) | undefined;
 
   start(): void {
@@ -89,7 +89,7 @@ class Router {
     return this.#now.query.get(name) ?? otherwise;
   }
 
-  /** Changes filters: a step back leaves the page, not the filter. */
+  /** Changes filters: the back button leaves the page, not the filter. */
   set(changes: Query): void {
     const query = Object.fromEntries(this.#now.query.entries());
     for (const [key, value] of Object.entries(changes)) {

@@ -1,23 +1,10 @@
-// Who looks at the console, and what they may do. The coordinator decides; this only hides what would be refused.
+// The user of the console, and their rights. The coordinator decides; this only hides what it would refuse.
 import { ApiError, read, send, setCsrf, whenUnauthorized } from './api/client';
+import type { Session } from './api/shapes';
 import { live } from './live.svelte';
 import { page, router, withQuery } from './router.svelte';
 
 export type Role = 'viewer' | 'operator' | 'admin';
-
-/** `GET /api/session`. */
-export interface Session {
-  /** Who asks is known, or nobody needs to be. */
-  authenticated: boolean;
-  /** Credentials are asked for at all. */
-  loginRequired: boolean;
-  /** The credential's name. */
-  principal?: string | null;
-  role?: string | null;
-  csrfToken?: string | null;
-  /** The ways to log in: `credential`, `oidc`. */
-  logins: { kind: string; href?: string | null }[];
-}
 
 const RANK: Record<string, number> = { viewer: 1, operator: 2, admin: 3 };
 
@@ -49,11 +36,11 @@ class Sessions {
 
   async logout(): Promise<void> {
     await send('session', { method: 'DELETE' });
-    // Nothing that was read under the session stays in memory.
+    // Drops everything from memory that was read under the session.
     location.assign(page`login`);
   }
 
-  /** Whether somebody with this role may be let try. */
+  /** Whether the user has this role, so that trying makes sense. */
   may(role: Role): boolean {
     const now = this.now;
     if (!now || !now.loginRequired || this.missing) return true;

@@ -1,13 +1,13 @@
-// Server-sent events over fetch. EventSource cannot resume after it was closed on purpose, and hides why it failed.
+// Server-sent events over fetch. EventSource cannot resume after an intentional close, and hides why it failed.
 
-/** One event as it came. */
+/** One event. */
 export interface ServerEvent {
   id: string;
   kind: string;
   data: string;
 }
 
-/** Cuts a stream of text into events. Feed it pieces as they come; it keeps what is not complete yet. */
+/** Splits a stream of text into events. Feed it pieces as they arrive; it buffers incomplete ones. */
 export class EventParser {
   #rest = '';
   #kind = '';

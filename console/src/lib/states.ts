@@ -1,4 +1,4 @@
-// How each state of the API looks: its tone and its sign.
+// The look of each state of the API: its tone and its icon.
 import type { IconName } from '../ui/Icon.svelte';
 
 export type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'calm';

@@ -1,4 +1,4 @@
-// Light, dark, or as the system says.
+// Light, dark, or the system's setting.
 export type Theme = 'system' | 'light' | 'dark';
 const KEY = 'rosterd.theme';
 
@@ -20,7 +20,7 @@ class Themes {
     this.#show();
   }
 
-  /** Of what is seen now the other one. */
+  /** Switches to the one that is not visible now. */
   toggle(): void {
     this.choose(this.dark ? 'light' : 'dark');
   }

@@ -1,4 +1,4 @@
-// Instances as the processes that they are. Pure.
+// Groups instances by process. Pure.
 import type { Instance } from './api/shapes';
 
 export interface Worker {

@@ -1,6 +1,6 @@
-// Strict reads manifests from standard input and holds each against the Go types of Kubernetes' own API: a field that
-// is not there, written twice, or of another type is an error. Kinds of others are named and passed over. It asks no
-// cluster, and looks at no value: that a port is in its range only a server says.
+// Strict reads manifests from standard input and checks each against the Go types of Kubernetes' own API: a field that
+// is unknown, repeated, or of another type is an error. Other kinds are named and skipped. It needs no cluster, and
+// does not check values: only a server checks that a port is in its range.
 package main
 
 import (

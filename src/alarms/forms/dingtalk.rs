@@ -4,7 +4,7 @@ use base64::Engine as _;
 use rosterd_domain::time::Time;
 use serde_json::{Value, json};
 
-use super::{NAMED, fit, hmac_sha256};
+use super::parts::{NAMED, fit, hmac_sha256};
 use crate::letter::{Letter, encoded};
 
 /// A message has at most 20 000 bytes; the rest of it needs some.

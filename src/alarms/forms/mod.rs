@@ -1,9 +1,10 @@
-//! How each receiver wants to be told: pure functions from a letter to a request or a mail, and from an answer to whether it was
+//! The format of each receiver: pure functions from a letter to a request or a mail, and from an answer to whether it was
 //! taken. Each follows its vendor's public documentation; golden files hold what is sent.
 
 mod dingtalk;
 pub mod email;
 mod pagerduty;
+mod parts;
 mod slack;
 mod webhook;
 mod wecom;
@@ -14,9 +15,6 @@ use rosterd_domain::time::Time;
 use serde_json::Value;
 
 use super::letter::Letter;
-
-/// How many alarms a message to a chat names.
-const NAMED: usize = 20;
 
 /// A form with its secrets read.
 pub enum Ready {
@@ -65,14 +63,14 @@ impl Ready {
     }
 
     /// Whether an answer says that it was taken; the text is for people and holds nothing of the address.
-    pub fn judge(&self, status: StatusCode, body: &[u8]) -> Result<(), String> {
-        let said = || {
+    pub fn check_answer(&self, status: StatusCode, body: &[u8]) -> Result<(), String> {
+        let text = || {
             let text: String =
                 String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(200).collect();
             if text.is_empty() { String::new() } else { format!(": {text}") }
         };
         if !status.is_success() {
-            return Err(format!("it answered {status}{}", said()));
+            return Err(format!("it answered {status}{}", text()));
         }
         match self {
             // Both answer 200 to whatever they refuse.
@@ -80,7 +78,7 @@ impl Ready {
                 let answer: Value = serde_json::from_slice(body).unwrap_or_default();
                 match answer["errcode"].as_i64() {
                     Some(0) => Ok(()),
-                    _ => Err(format!("it refused the message{}", said())),
+                    _ => Err(format!("it refused the message{}", text())),
                 }
             }
             _ => Ok(()),
@@ -99,38 +97,6 @@ fn header_value(text: &str) -> Result<header::HeaderValue, String> {
         .map_err(|_| "its secret holds a line end or the like".to_owned())?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn hmac_sha256(key: &str, message: &str) -> Vec<u8> {
-    use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
-    sign(&Key::new(HMAC_SHA256, key.as_bytes()), message.as_bytes()).as_ref().to_vec()
-}
-
-/// Cuts a text to at most so many bytes, between lines where that is possible.
-fn fit(lines: &[String], between: &str, most: usize) -> String {
-    const CUT: &str = "…";
-    let mut out = String::new();
-    for line in lines {
-        let wanted = if out.is_empty() { line.len() } else { between.len() + line.len() };
-        if out.len() + wanted + between.len() + CUT.len() > most {
-            if out.is_empty() {
-                let mut end = most.saturating_sub(CUT.len()).min(line.len());
-                while !line.is_char_boundary(end) {
-                    end -= 1;
-                }
-                out.push_str(&line[..end]);
-            } else {
-                out.push_str(between);
-            }
-            out.push_str(CUT);
-            return out;
-        }
-        if !out.is_empty() {
-            out.push_str(between);
-        }
-        out.push_str(line);
-    }
-    out
 }
 
 #[cfg(test)]

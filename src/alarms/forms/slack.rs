@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAMED, fit};
+use super::parts::{NAMED, fit};
 use crate::kind::Severity;
 use crate::letter::{Alarm, Letter};
 

@@ -125,11 +125,11 @@ fn dingtalk_gets_signed_markdown_with_its_word() {
 - and 2 more: rosterd alarms list shows them";
     let markdown = json!({ "title": "[rosterd ns] 2 alarms, 1 resolved", "text": text });
     assert_eq!(body, json!({ "msgtype": "markdown", "markdown": markdown }));
-    assert!(ready.judge(StatusCode::OK, br#"{"errcode":0,"errmsg":"ok"}"#).is_ok());
+    assert!(ready.check_answer(StatusCode::OK, br#"{"errcode":0,"errmsg":"ok"}"#).is_ok());
     let refused =
-        ready.judge(StatusCode::OK, br#"{"errcode":310000,"errmsg":"sign not match"}"#).unwrap_err();
+        ready.check_answer(StatusCode::OK, br#"{"errcode":310000,"errmsg":"sign not match"}"#).unwrap_err();
     assert!(refused.contains("sign not match"), "{refused}");
-    assert!(ready.judge(StatusCode::OK, b"").is_err(), "an answer that says nothing is none");
+    assert!(ready.check_answer(StatusCode::OK, b"").is_err(), "an empty answer is not an acceptance");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn wecom_gets_markdown_that_fits() {
     assert!(
         sent(&ready, &over).1["markdown"]["content"].as_str().unwrap().starts_with("<font color=\"info\">")
     );
-    assert!(ready.judge(StatusCode::OK, br#"{"errcode":93000}"#).is_err());
+    assert!(ready.check_answer(StatusCode::OK, br#"{"errcode":93000}"#).is_err());
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn pagerduty_gets_an_event_whose_end_has_the_same_key() {
 }
 
 #[test]
-fn an_answer_that_is_no_success_is_told_with_what_it_says() {
+fn an_unsuccessful_answer_is_reported_with_its_text() {
     let ready = Ready::Slack { url: "https://hooks.slack.example/secret".into() };
-    assert!(ready.judge(StatusCode::OK, b"ok").is_ok());
-    let told = ready.judge(StatusCode::NOT_FOUND, b"no_service\n").unwrap_err();
-    assert_eq!(told, "it answered 404 Not Found: no_service");
-    let long = ready.judge(StatusCode::BAD_GATEWAY, &[b'x'; 5000]).unwrap_err();
+    assert!(ready.check_answer(StatusCode::OK, b"ok").is_ok());
+    let refusal = ready.check_answer(StatusCode::NOT_FOUND, b"no_service\n").unwrap_err();
+    assert_eq!(refusal, "it answered 404 Not Found: no_service");
+    let long = ready.check_answer(StatusCode::BAD_GATEWAY, &[b'x'; 5000]).unwrap_err();
     assert!(long.len() < 300, "{long}");
     let bad =
         Ready::Slack { url: "https://hooks slack/secret".into() }.request(&letter(), at(0)).unwrap_err();
@@ -236,7 +236,7 @@ Content-Transfer-Encoding: base64";
 }
 
 #[test]
-fn addresses_that_could_say_more_than_an_address_are_none() {
+fn an_address_that_could_inject_headers_is_refused() {
     for good in ["a@b", "Ann <ann@example.org>", "a.b+c@example.org"] {
         assert!(email::address(good).is_some(), "{good}");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rosterd_domain::time::Time;
 use serde_json::{Value, json};
 
-use super::hmac_sha256;
+use super::parts::hmac_sha256;
 use crate::letter::{Alarm, Letter};
 
 /// `t=<milliseconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">`.

@@ -38,11 +38,11 @@ fn well() -> Job {
     job
 }
 
-/// What a receiver is told now, and that it was.
+/// What a receiver is sent now, and accepts.
 fn take(book: &mut Book, to: &str, now: Time) -> Option<Letter> {
     match book.due(&receiver(to), now) {
         Due::Now(letter) => {
-            book.told(to, &letter, now);
+            book.delivered(to, &letter, now);
             Some(*letter)
         }
         _ => None,
@@ -57,7 +57,7 @@ fn keys(letter: &Letter) -> (Vec<&str>, Vec<&str>) {
 }
 
 #[test]
-fn an_alarm_is_told_once_to_each_and_once_that_it_is_over() {
+fn each_receiver_is_notified_of_an_alarm_once_and_of_its_end_once() {
     let mut book = book();
     book.look_at(&failing(1), at(0));
     assert_eq!(book.due(&receiver("ops"), at(1)), Due::At(at(5)), "others may follow");
@@ -65,8 +65,8 @@ fn an_alarm_is_told_once_to_each_and_once_that_it_is_over() {
     assert_eq!(keys(&letter), (vec!["failed:report"], vec![]));
     assert_eq!(letter.title(), "[rosterd ns] report failed for item 0 once");
     book.look_at(&failing(2), at(6));
-    assert_eq!(take(&mut book, "ops", at(60)), None, "it is known");
-    assert!(take(&mut book, "chat", at(60)).is_some(), "each is told");
+    assert_eq!(take(&mut book, "ops", at(60)), None, "it was sent already");
+    assert!(take(&mut book, "chat", at(60)).is_some(), "each receiver is notified");
     book.look_at(&well(), at(70));
     assert_eq!(take(&mut book, "ops", at(70)), None, "others may follow");
     let letter = take(&mut book, "ops", at(75)).unwrap();
@@ -87,13 +87,13 @@ fn what_must_hold_for_a_time_is_no_alarm_before() {
     assert_eq!(book.active().count(), 0);
     book.look_at(&job(1), at(29));
     book.look_at(&without, at(30));
-    assert_eq!(book.active().count(), 0, "it begins anew");
+    assert_eq!(book.active().count(), 0, "the time counts from the start again");
     book.look_at(&without, at(60));
     assert_eq!(book.active().next().unwrap().alarm.since, at(30));
 }
 
 #[test]
-fn changes_that_come_together_are_told_together() {
+fn changes_that_come_together_are_sent_together() {
     let mut book = book();
     for number in 0..150 {
         let job = Job { name: name(&format!("job-{number:03}")), ..failing(1) };
@@ -107,7 +107,7 @@ fn changes_that_come_together_are_told_together() {
 }
 
 #[test]
-fn what_comes_and_goes_while_a_receiver_cannot_be_reached_is_not_told() {
+fn an_alarm_that_ends_while_a_receiver_cannot_be_reached_is_not_sent() {
     let mut book = book();
     book.look_at(&failing(1), at(0));
     let Due::Now(_) = book.due(&receiver("ops"), at(5)) else { panic!("it is due") };
@@ -121,11 +121,11 @@ fn what_comes_and_goes_while_a_receiver_cannot_be_reached_is_not_told() {
     for _ in 0..40 {
         book.failed("ops", "down", at(100));
     }
-    assert_eq!(book.post("ops").not_before, Some(at(400)), "the pause has an end");
+    assert_eq!(book.post("ops").not_before, Some(at(400)), "the pause is bounded");
 }
 
 #[test]
-fn an_alarm_that_comes_again_before_its_end_was_told_goes_on() {
+fn an_alarm_that_returns_before_its_end_was_sent_goes_on() {
     let mut book = book();
     book.look_at(&failing(1), at(0));
     take(&mut book, "ops", at(5)).unwrap();
@@ -135,8 +135,8 @@ fn an_alarm_that_comes_again_before_its_end_was_told_goes_on() {
     let mut again = failing(2);
     again.items[0].succeeded = 1;
     book.look_at(&again, at(21));
-    assert_eq!(take(&mut book, "ops", at(60)), None, "it never heard of the end");
-    assert_eq!(take(&mut book, "chat", at(60)).unwrap().raised.len(), 1, "it did");
+    assert_eq!(take(&mut book, "ops", at(60)), None, "it was not notified of the end");
+    assert_eq!(take(&mut book, "chat", at(60)).unwrap().raised.len(), 1, "it was notified");
 }
 
 #[test]
@@ -152,22 +152,26 @@ fn a_silence_holds_back_what_holds_and_not_what_is_over() {
     let mut book = book();
     assert!(book.silence(silence(Some("rep*"), Some(Kind::Failed), at(100)), at(0)));
     book.look_at(&failing(1), at(0));
-    assert_eq!((take(&mut book, "ops", at(50)), book.active().count()), (None, 1), "it is raised, and shown");
+    assert_eq!((take(&mut book, "ops", at(50)), book.active().count()), (None, 1), "it is raised and shown");
     assert!(take(&mut book, "ops", at(100)).is_some(), "the silence has ended");
     book.silence(silence(None, None, at(500)), at(101));
     book.look_at(&well(), at(102));
-    assert_eq!(take(&mut book, "ops", at(110)).unwrap().resolved.len(), 1, "who was told hears the end");
+    assert_eq!(
+        take(&mut book, "ops", at(110)).unwrap().resolved.len(),
+        1,
+        "a receiver that was notified is notified of the end"
+    );
     for other in [silence(Some("other"), None, at(500)), silence(None, Some(Kind::Late), at(500))] {
         let mut book = super::book::book();
         book.silence(other, at(0));
         book.look_at(&failing(1), at(0));
-        assert!(take(&mut book, "ops", at(10)).is_some(), "it covers another");
+        assert!(take(&mut book, "ops", at(10)).is_some(), "the silence does not match it");
     }
     assert!(book.unsilence("s").is_some() && book.unsilence("s").is_none());
 }
 
 #[test]
-fn an_alarm_that_goes_on_is_told_again_where_that_is_wanted() {
+fn an_alarm_that_goes_on_is_sent_again_if_configured() {
     let settings = Settings { repeat: Some(Duration::from_secs(3600)), ..settings() };
     let mut book = Book::open(settings, "ns".into(), "a".into(), Kept::default());
     book.look_at(&failing(1), at(0));
@@ -198,13 +202,13 @@ fn of_two_coordinators_one_speaks_and_whoever_raised_an_alarm_ends_it() {
     first.look_at(&failing(1), at(0));
     second.look_at(&elsewhere(failing(1)), at(0));
     assert_eq!(second.active().count(), 0);
-    let told = take(&mut first, "ops", at(5)).unwrap();
+    let sent = take(&mut first, "ops", at(5)).unwrap();
     // The second has come to speak for the job.
     second.look_at(&failing(1), at(10));
     first.look_at(&elsewhere(failing(1)), at(10));
-    assert_eq!((first.active().count(), take(&mut first, "ops", at(60))), (0, None), "it says nothing more");
+    assert_eq!((first.active().count(), take(&mut first, "ops", at(60))), (0, None), "it sends nothing more");
     let again = take(&mut second, "ops", at(60)).unwrap();
-    assert_eq!(keys(&told), keys(&again), "under the same key");
+    assert_eq!(keys(&sent), keys(&again), "under the same key");
     // And if it was over in between, the first one says so.
     let mut first = book();
     first.look_at(&failing(1), at(0));
@@ -247,7 +251,7 @@ fn a_restart_goes_on_where_the_one_before_stopped() {
     assert_eq!(
         keys(&letter),
         (vec!["missed:report"], vec![]),
-        "what was told is known, what was missed meanwhile is told"
+        "what was sent is not sent again, what was missed meanwhile is sent"
     );
 }
 
@@ -266,7 +270,7 @@ fn a_coordinators_alarms_are_its_own() {
 }
 
 #[test]
-fn a_job_with_a_handler_of_elastic_jobs_is_told_to_that_alone() {
+fn a_job_with_an_elastic_job_handler_notifies_that_handler_alone() {
     let mut book = Book::open(Settings::default(), "ns".into(), "a".into(), Kept::default());
     let mut with = failing(1);
     let url = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=k";
@@ -286,7 +290,7 @@ proptest! {
     /// Whatever happens in whatever order, a receiver hears of ends only of what it was told, never twice in a row the same, and
     /// in the end, once it can be reached, it knows what holds and nothing else.
     #[test]
-    fn a_receiver_hears_beginnings_and_ends_in_turn(steps in prop::collection::vec((0u8..6, 0u8..3, 0u64..30), 1..120)) {
+    fn a_receiver_is_sent_beginnings_and_ends_in_turn(steps in prop::collection::vec((0u8..6, 0u8..3, 0u64..30), 1..120)) {
         let mut book = book();
         let (mut now, mut failed) = (at(0), 1);
         let mut known: BTreeSet<String> = BTreeSet::new();
@@ -294,12 +298,12 @@ proptest! {
         let hear = |book: &mut Book, now: Time, known: &mut BTreeSet<String>| -> Result<(), TestCaseError> {
             if let Due::Now(letter) = book.due(&receiver("ops"), now) {
                 for alarm in &letter.raised {
-                    prop_assert!(known.insert(alarm.key.clone()), "{} is told twice", alarm.key);
+                    prop_assert!(known.insert(alarm.key.clone()), "{} is sent twice", alarm.key);
                 }
                 for alarm in &letter.resolved {
                     prop_assert!(known.remove(&alarm.key), "{} was not known", alarm.key);
                 }
-                book.told("ops", &letter, now);
+                book.delivered("ops", &letter, now);
             }
             Ok(())
         };

@@ -52,10 +52,10 @@ fn a_job_names_no_server_that_the_configuration_does_not_allow() {
     let refused = |kind: &str, pairs: &[(&str, &str)]| {
         receiver(&name("j"), kind, &props(pairs), &usual).unwrap().unwrap_err()
     };
-    let told = refused("EMAIL", &MAIL);
+    let refusal = refused("EMAIL", &MAIL);
     assert!(
-        told.contains("smtp.example is not among alarms.job_hosts") && !told.contains("secret"),
-        "{told}"
+        refusal.contains("smtp.example is not among alarms.job_hosts") && !refusal.contains("secret"),
+        "{refusal}"
     );
     for (url, wanted) in [
         ("https://169.254.169.254/latest", "169.254.169.254 is not among alarms.job_hosts"),
@@ -66,8 +66,8 @@ fn a_job_names_no_server_that_the_configuration_does_not_allow() {
         ("no url", "not a URL"),
         ("", "props.dingtalk.webhook is not set"),
     ] {
-        let told = refused("DINGTALK", &[("dingtalk.webhook", url)]);
-        assert!(told.contains(wanted), "{url}: {told}");
+        let refusal = refused("DINGTALK", &[("dingtalk.webhook", url)]);
+        assert!(refusal.contains(wanted), "{url}: {refusal}");
     }
     assert!(refused("EMAIL", &[("email.port", "x")]).contains("is not a port"));
 }

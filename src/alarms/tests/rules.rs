@@ -10,14 +10,14 @@ use crate::rules::{Memory, of_coordinator, of_job, shown};
 use crate::settings::Rule;
 
 /// What a rule of this kind says of a job after these looks, a second apart.
-fn said(rule: &Rule, looks: &[Job]) -> Option<String> {
+fn text_of(rule: &Rule, looks: &[Job]) -> Option<String> {
     let mut memory = Memory::default();
-    let mut said = None;
+    let mut text = None;
     for (second, job) in looks.iter().enumerate() {
         memory.see(job, at(1000 + second as u64));
-        said = of_job(rule, job, &memory, at(1000 + second as u64)).map(|condition| condition.text);
+        text = of_job(rule, job, &memory, at(1000 + second as u64)).map(|condition| condition.text);
     }
-    said
+    text
 }
 
 fn with(change: impl FnOnce(&mut Job)) -> Job {
@@ -97,7 +97,7 @@ fn each_kind_by_what_a_job_is() {
         ("no kind of jobs", Rule { after: hour, ..Rule::new(Kind::ClockOff) }, job(1), None),
     ];
     for (row, rule, job, wanted) in rows {
-        assert_eq!(said(&rule, &[job]).as_deref(), wanted, "{row}");
+        assert_eq!(text_of(&rule, &[job]).as_deref(), wanted, "{row}");
     }
 }
 
@@ -107,7 +107,7 @@ fn many_items_are_counted_and_some_named() {
         *facts = job(40);
         facts.items.iter_mut().for_each(|item| item.waits = Some(at(0)));
     });
-    let text = said(&Rule::new(Kind::NotStarted), &[all]).unwrap();
+    let text = text_of(&Rule::new(Kind::NotStarted), &[all]).unwrap();
     assert!(text.ends_with("item 4 of 2026-11-25T05:20:00Z and 35 more"), "{text}");
 }
 
@@ -140,7 +140,7 @@ fn failures_in_a_row_are_counted_from_the_record_alone() {
         ("two, and then a success", vec![item(2, 0, Some(Failed)), item(2, 1, Some(Succeeded))], None),
         ("a success between them", vec![item(1, 5, Some(Failed)), item(2, 6, Some(Failed))], None),
         (
-            "a crash and a cancel between them are no success",
+            "a crash and a cancel between them are not successes",
             vec![
                 item(1, 5, Some(Failed)),
                 item(1, 5, Some(Crashed)),
@@ -150,11 +150,11 @@ fn failures_in_a_row_are_counted_from_the_record_alone() {
             Some("report failed for item 0 twice"),
         ),
         ("how many, the first look cannot know", vec![item(7, 5, Some(Failed))], None),
-        ("the job was made anew", vec![item(7, 0, Some(Failed)), item(0, 0, None)], None),
+        ("the job was created again", vec![item(7, 0, Some(Failed)), item(0, 0, None)], None),
     ];
     let rule = Rule { times: 2, ..Rule::new(Kind::Failed) };
     for (row, looks, wanted) in rows {
-        assert_eq!(said(&rule, &looks).as_deref(), wanted, "{row}");
+        assert_eq!(text_of(&rule, &looks).as_deref(), wanted, "{row}");
     }
 }
 
@@ -162,16 +162,16 @@ fn failures_in_a_row_are_counted_from_the_record_alone() {
 fn crashes_and_missed_times_count_within_a_span_and_not_those_before_the_first_look() {
     let crashed = |count| with(|job| job.crashed = count);
     let rule = Rule { times: 2, within: Duration::from_secs(3), ..Rule::new(Kind::Crashed) };
-    assert_eq!(said(&rule, &[crashed(9), crashed(10)]), None);
+    assert_eq!(text_of(&rule, &[crashed(9), crashed(10)]), None);
     let two = "report crashed twice within 3 s";
-    assert_eq!(said(&rule, &[crashed(9), crashed(10), crashed(11)]).as_deref(), Some(two));
+    assert_eq!(text_of(&rule, &[crashed(9), crashed(10), crashed(11)]).as_deref(), Some(two));
     let later = [crashed(9), crashed(11), crashed(11), crashed(11), crashed(11)];
-    assert_eq!(said(&rule, &later), None, "they lie too far back");
-    assert_eq!(said(&rule, &[crashed(9), crashed(1), crashed(2)]), None, "the job was made anew");
+    assert_eq!(text_of(&rule, &later), None, "they are too old");
+    assert_eq!(text_of(&rule, &[crashed(9), crashed(1), crashed(2)]), None, "the job was created again");
     let missed = |count| with(|job| job.missed = count);
     let rule = Rule::new(Kind::Missed);
     let one = "report: 1 scheduled time was not run within 1 h";
-    assert_eq!(said(&rule, &[missed(4), missed(5)]).as_deref(), Some(one));
+    assert_eq!(text_of(&rule, &[missed(4), missed(5)]).as_deref(), Some(one));
 }
 
 #[test]
@@ -185,35 +185,35 @@ fn late_starts_count_for_a_time() {
         of_job(&rule, &job(4), &memory, at(seconds)).map(|condition| condition.text)
     };
     assert_eq!(late(0, 10), None, "one is not enough");
-    assert_eq!(late(1, 9), None, "that was not late enough");
+    assert_eq!(late(1, 9), None, "it was not late enough");
     assert_eq!(late(2, 70).unwrap(), "report began 2 runs late: item 3 by 1 min 10 s");
-    assert_eq!(late(150, 10), None, "the others lie too far back");
+    assert_eq!(late(150, 10), None, "the others are too old");
 }
 
 #[test]
-fn a_coordinator_is_told_of_by_its_own_state() {
+fn a_coordinator_has_alarms_by_its_own_state() {
     let well = Coordinator {
         name: "http://a:1".into(),
         clock_off: false,
         store_lost: false,
         certificate_ends: None,
     };
-    let said = |kind, coordinator: &Coordinator| {
+    let text_of = |kind, coordinator: &Coordinator| {
         of_coordinator(&Rule::new(kind), coordinator, at(0)).map(|condition| condition.text)
     };
     for kind in [Kind::ClockOff, Kind::StoreLost, Kind::CertificateSoonOver, Kind::NoWorker] {
-        assert_eq!(said(kind, &well), None);
+        assert_eq!(text_of(kind, &well), None);
     }
     let ill =
         Coordinator { clock_off: true, store_lost: true, certificate_ends: Some(at(14 * 86_400)), ..well };
-    assert_eq!(said(Kind::ClockOff, &ill).unwrap(), "http://a:1: its clock is off, so it fires nothing");
-    assert!(said(Kind::StoreLost, &ill).is_some());
+    assert_eq!(text_of(Kind::ClockOff, &ill).unwrap(), "http://a:1: its clock is off, so it fires nothing");
+    assert!(text_of(Kind::StoreLost, &ill).is_some());
     let ends = "http://a:1: its certificate is over at 2026-12-09T05:20:00Z";
-    assert_eq!(said(Kind::CertificateSoonOver, &ill).unwrap(), ends);
+    assert_eq!(text_of(Kind::CertificateSoonOver, &ill).unwrap(), ends);
     let later = Coordinator { certificate_ends: Some(at(14 * 86_400 + 1)), ..ill.clone() };
-    assert_eq!(said(Kind::CertificateSoonOver, &later), None);
+    assert_eq!(text_of(Kind::CertificateSoonOver, &later), None);
     let over = Coordinator { certificate_ends: Some(at(0)), ..ill };
-    assert!(said(Kind::CertificateSoonOver, &over).unwrap().contains("is over since"));
+    assert!(text_of(Kind::CertificateSoonOver, &over).unwrap().contains("is over since"));
 }
 
 #[test]

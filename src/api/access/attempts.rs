@@ -1,5 +1,6 @@
-//! Failed logins by network: so many in a minute, and then nobody from there is looked at until it is over. Secrets have 256
-//! bits, so this keeps no guess from succeeding: it keeps guessing from costing much, and from filling the log and the audit.
+//! Failed logins by network: after a number of failures within a minute, further attempts from there are refused until
+//! it has passed. Secrets have 256 bits, so this is not needed to prevent a successful guess: it bounds the cost of
+//! guessing, and the entries in the log and the audit.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,16 +9,16 @@ use std::time::Duration;
 
 use rosterd_domain::time::Mono;
 
-use crate::connection::network;
+use crate::peer::network;
 
-/// How long failures are counted together.
+/// The period over which failures are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Failures of one network in that time. A proxy is one address for all who come through it.
+/// The maximum of failures of one network in that period. All clients of a proxy share one address.
 pub(crate) const FAILURES: u32 = 30;
-/// How many networks are told apart; those beyond are counted as one.
+/// How many networks are tracked; those beyond are counted as one.
 const MOST: usize = 1024;
 
-/// Who failed lately.
+/// The recent failures.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts(Mutex<BTreeMap<IpAddr, Failed>>);
 
@@ -28,7 +29,7 @@ struct Failed {
 }
 
 impl Attempts {
-    /// Whether an attempt of this peer is looked at; if not, how long it has to wait.
+    /// Whether this peer may try; if not, how long it has to wait.
     pub(crate) fn may(&self, peer: IpAddr, now: Mono) -> Result<(), Duration> {
         let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let peer = slot(&mut failed, network(peer), now);
@@ -46,7 +47,7 @@ impl Attempts {
     }
 }
 
-/// Under which address a network is counted, once what is over was forgotten.
+/// The key under which a network is counted, after expired entries were removed.
 fn slot(failed: &mut BTreeMap<IpAddr, Failed>, peer: IpAddr, now: Mono) -> IpAddr {
     let over = |failed: &Failed| now.since(failed.since) >= WINDOW;
     if failed.get(&peer).is_some_and(over) {

@@ -1,5 +1,5 @@
-//! The answer of a stream that ends when the credential behind it is revoked, or the session is over, in gRPC's own way: with a
-//! status.
+//! The body of a streaming answer which ends when its credential is revoked or its session expires, in gRPC's own way:
+//! with a status.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Watches over `body`, and lets it go on until then at the longest.
+    /// Wraps `body`, which may continue at most until `until`.
     pub fn new(body: Body, token: CancellationToken, until: Option<Instant>) -> Self {
         let over = until.map(|until| Box::pin(sleep_until(until)));
         Self { body: Some(body), revoked: Box::pin(token.cancelled_owned()), over }
@@ -45,7 +45,7 @@ impl http_body::Body for Guarded {
         if self.body.is_some() && self.poll_ended(cx) {
             self.body = None;
             let mut trailers = http::HeaderMap::new();
-            // It fails where a message is no header, and ours is.
+            // Fails only if the message is not a valid header, and ours is.
             let _ = status::status(&revoked()).add_header(&mut trailers);
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }

@@ -1,9 +1,9 @@
-//! Who may do what: the grants that hold now, and whom a request's proof stands for.
+//! Authorization: the grants in force, and the principal that a request's proof stands for.
 //!
-//! A grant is a name, a role and a proof: a secret, kept as its digest, or the subject of a client certificate.
-//! Grants are replaced as a whole while the edge serves. One that is unchanged stays as it is; one that has gone
-//! or changed is revoked, which whoever holds its [`Principal`] is told at once. Reads no file and no header: the
-//! composition root brings the grants, `layers::auth` the proofs.
+//! A grant is a name, a role and a proof: a secret, kept as its digest, or the subject of a client certificate. Grants
+//! are replaced as a whole while the edge serves. An unchanged one stays in place; one that was removed or changed is
+//! revoked, which the holder of its [`Principal`] learns at once. Reads no file and no header: the composition root
+//! provides the grants, `layers::auth` the proofs.
 
 pub(crate) mod attempts;
 pub mod guarded;
@@ -29,45 +29,45 @@ use super::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
 pub use rosterd_session::{jobs, limits, machines};
 
-/// Who asks, in the extensions of a request.
+/// The caller, in the extensions of a request.
 #[derive(Debug, Clone)]
 pub struct Principal {
     /// The grant's name.
     pub name: Arc<str>,
-    /// What it may do.
+    /// The jobs that it is for.
     pub role: Role,
-    /// To which jobs.
+    /// The machines on which its workers may be.
     pub jobs: Jobs,
-    /// On which machines its workers may be.
+    /// The limits of its workers.
     pub machines: Machines,
     /// How much its workers may bring.
     pub limits: Limits,
-    /// Cancelled when the grant is revoked, changed or over.
+    /// Cancelled when the grant is revoked, changed or expired.
     pub revoked: CancellationToken,
 }
 
-/// What is told to who holds a grant that is no more.
+/// The refusal for the holder of a grant that no longer exists.
 pub fn revoked() -> Refusal {
     let what = "the credential was revoked, has changed or is over: get a new one from who runs this coordinator \
                 (rosterd credentials add)";
     Refusal::new(Code::CredentialRevoked, what)
 }
 
-/// What shows that a request comes from who holds the grant.
+/// Proves that a request comes from the holder of the grant.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Proof {
     /// A secret: its public part, and the digest of the whole.
     Secret {
-        /// By which it is found.
+        /// The public part, by which it is found.
         id: String,
-        /// With which it is compared.
+        /// The digest that it is compared with.
         digest: Digest,
     },
-    /// A client certificate that names this subject, and that the client CA has signed.
+    /// A client certificate for this subject, signed by the client CA.
     Certificate(Subject),
 }
 
-/// Never the digest: what guards a secret is not for logs either.
+/// Without the digest, which does not belong in logs either.
 impl fmt::Debug for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,30 +80,30 @@ impl fmt::Debug for Proof {
 /// One entry of the credential file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// As logs and the audit name it.
+    /// Its name in logs and in the audit.
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// To which jobs.
+    /// The jobs that it is for.
     pub jobs: Jobs,
-    /// On which machines its workers may be.
+    /// The machines on which its workers may be.
     pub machines: Machines,
-    /// How much its workers may bring.
+    /// The limits of its workers.
     pub limits: Limits,
     /// Its proof.
     pub proof: Proof,
-    /// From when on it counts no more.
+    /// When it expires.
     pub expires: Option<Time>,
 }
 
 impl Grant {
-    /// A grant for all jobs and for good.
+    /// A grant for all jobs that does not expire.
     pub fn new(name: &str, role: Role, proof: Proof) -> Self {
         let (jobs, machines, limits) = (Jobs::all(), Machines::any(), Limits::default());
         Self { name: name.to_owned(), role, jobs, machines, limits, proof, expires: None }
     }
 
-    /// The same by a secret.
+    /// The same with a secret as the proof.
     pub fn by_secret(name: &str, role: Role, secret: &Secret) -> Self {
         Self::new(name, role, Proof::Secret { id: secret.id().to_owned(), digest: secret.digest() })
     }
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-/// The grants by what finds them. Names are not unique: two secrets of one name overlap while one is rotated.
+/// The grants by their proofs. Names are not unique: while a secret is rotated, two of one name overlap.
 #[derive(Debug, Default)]
 struct Book {
     secrets: BTreeMap<String, Arc<Entry>>,
@@ -153,31 +153,31 @@ impl Book {
     }
 }
 
-/// The grants that hold; without any book everybody may do everything.
+/// The grants in force; without any book every caller may do everything.
 #[derive(Debug, Default)]
 pub struct Credentials {
     book: RwLock<Option<Book>>,
 }
 
 impl Credentials {
-    /// Everybody may do everything: for a listener that only its own machine reaches.
+    /// Every caller may do everything: for a listener that only its own machine can reach.
     pub fn open() -> Arc<Self> {
         Arc::default()
     }
 
-    /// These, and nobody else.
+    /// These grants, and no others.
     pub fn new(grants: Vec<Grant>) -> Arc<Self> {
         let credentials = Self::default();
         credentials.replace(grants);
         Arc::new(credentials)
     }
 
-    /// Whether nobody is asked who they are.
+    /// Whether callers need no credential.
     pub fn is_open(&self) -> bool {
         self.book.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// From now on these. Who held one that is not among them is told; the names of those that are no more.
+    /// Replaces the grants. Revokes those that are no longer among them; returns their names.
     pub fn replace(&self, grants: Vec<Grant>) -> Vec<String> {
         let mut book = self.book.write().unwrap_or_else(PoisonError::into_inner);
         let before = book.take().unwrap_or_default();
@@ -200,15 +200,15 @@ impl Credentials {
         gone.iter().map(|entry| entry.grant.name.clone()).collect()
     }
 
-    /// Tells those whose time is over. Asking who somebody is needs no such call.
+    /// Revokes expired grants. Looking a caller up does not depend on this call.
     pub fn expire(&self, now: Time) {
         let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
         let over = book.iter().flat_map(Book::entries).filter(|entry| entry.over(now));
         over.for_each(|entry| entry.principal.revoked.cancel());
     }
 
-    /// Whose secret it is. One look-up by its public part, one digest, one comparison in constant time: what a
-    /// wrong secret costs does not depend on what is stored.
+    /// The owner of a secret. One look-up by its public part, one digest, one comparison in constant time: the cost of
+    /// a wrong secret does not depend on what is stored.
     pub fn by_secret(&self, text: &str, now: Time) -> Option<Principal> {
         let secret = Secret::parse(text)?;
         let given = secret.digest();
@@ -222,14 +222,14 @@ impl Credentials {
         entry.filter(|entry| same && !entry.over(now)).map(|entry| entry.principal.clone())
     }
 
-    /// Whose secret has this public part. For who has shown the whole of it before.
+    /// The owner of the secret with this public part, for callers that have presented the whole of it before.
     pub(crate) fn by_id(&self, id: &str, now: Time) -> Option<Principal> {
         let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
         let entry = book.as_ref().and_then(|book| book.secrets.get(id));
         entry.filter(|entry| !entry.over(now)).map(|entry| entry.principal.clone())
     }
 
-    /// Whom a verified certificate names: its URIs first, then its host names, then its common name.
+    /// The owner of a verified certificate: tries its URIs first, then its host names, then its common name.
     pub fn by_certificate(&self, names: &PeerNames, now: Time) -> Option<Principal> {
         let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
         let book = book.as_ref()?;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_revoked_or_changed_is_told_and_what_stays_is_not() {
+    fn revoked_and_changed_credentials_are_reported_and_unchanged_ones_are_not() {
         let grants =
             [1, 2, 3].map(|number| Grant::by_secret(&format!("g{number}"), Role::Worker, &secret(number)));
         let credentials = Credentials::new(grants.to_vec());
@@ -300,8 +300,8 @@ mod tests {
         };
         let who = |names| credentials.by_certificate(&names, Time(0)).map(|who| who.name.to_string());
         assert_eq!(who(names("ops", &["x.example"])).as_deref(), Some("cn"));
-        assert_eq!(who(names("ops", &["W.example"])).as_deref(), Some("dns"), "host names go before");
-        assert_eq!(who(names("w.example", &["ops"])), None, "a name of another kind is another name");
+        assert_eq!(who(names("ops", &["W.example"])).as_deref(), Some("dns"), "host names take precedence");
+        assert_eq!(who(names("w.example", &["ops"])), None, "a name of another kind does not match");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Logging in at a provider of identities: what the edge asks of one. The composition root joins it to OpenID Connect; the edge
-//! sends browsers there, takes them back, and makes the session.
+//! Logging in at an identity provider: what the edge needs of one. The composition root implements it with OpenID
+//! Connect; the edge redirects browsers there, handles their return, and creates the session.
 
 use futures_util::future::BoxFuture;
 use rosterd_domain::time::Time;
@@ -8,43 +8,43 @@ use serde::{Deserialize, Serialize};
 use crate::layers::methods::Role;
 use rosterd_session::code::Refusal;
 
-/// A login that is under way, kept by the browser in a cookie of its own.
+/// A login in progress, kept by the browser in a cookie of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingLogin {
-    /// Comes back with the browser: nobody else sent it.
+    /// Returned by the browser: shows that the return belongs to this login.
     pub state: String,
-    /// Comes back within what the provider signs: it is of this login.
+    /// Returned within what the provider signs: shows that the token is for this login.
     pub nonce: String,
-    /// What only who began the login can show (PKCE).
+    /// Proves to the provider that the same client began the login (PKCE).
     pub verifier: String,
-    /// Where the browser comes back to.
+    /// The address to which the provider redirects the browser.
     pub redirect: String,
-    /// The page to go on with.
+    /// The page to open after the login.
     pub to: String,
-    /// When it is too late.
+    /// When it expires.
     pub until: Time,
 }
 
-/// Whom the provider named, with the rights that the configuration gives to what it said.
+/// The person that the provider named, with the rights that the configuration maps the claims to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// For logs and the audit.
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// To which jobs; none: to all.
+    /// The jobs that it is for; empty: all.
     pub jobs: Vec<String>,
 }
 
-/// A provider.
+/// An identity provider.
 pub trait Provider: Send + Sync + 'static {
-    /// How people know it.
+    /// Its name for people.
     fn name(&self) -> &str;
 
-    /// The address that a browser is sent to.
+    /// The address to redirect a browser to.
     fn begin<'a>(&'a self, pending: &'a PendingLogin) -> BoxFuture<'a, Result<String, Refusal>>;
 
-    /// Who it was, by the code that a browser brought back.
+    /// The person, for the code that a browser brought back.
     fn finish<'a>(
         &'a self,
         pending: &'a PendingLogin,

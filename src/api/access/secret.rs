@@ -1,6 +1,6 @@
-//! Secrets as they are given out: `rosterd_{id}_{secret}`, 64 and 256 random bits. The id finds the grant and
-//! salts the digest; the rest is so much chance that one plain digest is enough (see docs/decisions). A secret
-//! of a person's own invention has no form here.
+//! Secrets as they are issued: `rosterd_{id}_{secret}`, 64 and 256 random bits. The id finds the grant and salts the
+//! digest; the rest is so random that one plain digest is enough (see docs/decisions). A secret that a person made up
+//! cannot have this form.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Bytes of the public part.
 pub const ID_BYTES: usize = 8;
-/// Bytes of chance.
+/// Random bytes.
 pub const SECRET_BYTES: usize = 32;
 const PREFIX: &str = "rosterd_";
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         from_hex(text, &mut bytes).then_some(Self(bytes))
@@ -52,7 +52,7 @@ pub fn is_id(text: &str) -> bool {
     from_hex(text, &mut [0; ID_BYTES])
 }
 
-/// A secret. It is shown by [`Secret::text`] alone.
+/// A secret. Only [`Secret::text`] reveals it.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -69,7 +69,7 @@ impl Secret {
         Self(format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret)))
     }
 
-    /// A text of that form; what has another is nobody's secret and need not be looked at.
+    /// Parses a text; `None`: it does not have the form of a secret, so it needs no look-up.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let whole = is_id(id)
@@ -83,7 +83,7 @@ impl Secret {
         &self.0[PREFIX.len()..PREFIX.len() + 2 * ID_BYTES]
     }
 
-    /// The whole, for who is to keep it.
+    /// The whole secret, for its owner.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! Sessions of people in a browser: a cookie that says who logged in and until when, under a seal of the coordinator's key.
-//! Nothing is kept for one, so that their number costs nothing, and a restart or another coordinator with the same key takes
-//! it. What a credential may do is looked up for every request: a session ends with its credential, whatever its cookie says.
-//! Made by `rest::session`, read by `layers::auth`.
+//! Sessions of people in a browser: a cookie that says who logged in and until when, sealed with the coordinator's key.
+//! No state is kept for a session, so their number costs nothing, and it survives a restart and works on another
+//! coordinator with the same key. The rights of a credential are looked up for every request: a session ends with its
+//! credential, whatever its cookie says. Created by `rest::session`, read by `layers::auth`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,40 +28,40 @@ use rosterd_session::code::{Code, Refusal};
 
 /// The cookie.
 pub const COOKIE: &str = "rosterd_session";
-/// The header that goes with the cookie in requests that change something.
+/// The header that must accompany the cookie in requests that change something.
 pub const CSRF: &str = "x-csrf-token";
-/// Longer ones are nobody's.
+/// Longer cookies are ignored.
 const LONGEST: usize = 3800;
-/// So many sessions that were ended before their time are remembered.
+/// How many sessions that were ended early are remembered.
 const ENDED: usize = 4096;
-/// The cookie of a login that is under way at a provider.
+/// The cookie of a login in progress at a provider.
 const PENDING: &str = "rosterd_login";
 /// How long it may take there.
 const PENDING_AGE: Duration = Duration::from_secs(600);
 
-/// Where it is written down who logged in, and who tried.
+/// Records who logged in, and who tried.
 pub trait Audit: Send + Sync + 'static {
-    /// One row. Nothing waits for it.
+    /// Adds one row. Nothing waits for it.
     fn note(&self, at: Time, text: String, principal: Option<&str>);
 }
 
 /// How sessions are made.
 pub struct Options {
-    /// Seals cookies; whoever has it can make them.
+    /// Seals cookies; whoever has it can forge them.
     pub key: [u8; 32],
     /// How long a session lasts.
     pub age: Duration,
-    /// The path that cookies are for: the base, or empty.
+    /// The path of the cookies: the base path, or empty.
     pub path: String,
-    /// Browsers send them over TLS alone.
+    /// Whether browsers send them over TLS only.
     pub secure: bool,
-    /// Who came, and who tried.
+    /// Records who logged in, and who tried.
     pub audit: Box<dyn Audit>,
-    /// Where a provider of identities sends browsers back to; none: to the address that they asked.
+    /// The address to which a provider redirects browsers; `None`: the address that they used.
     pub callback: Option<String>,
 }
 
-/// Makes sessions and knows them again.
+/// Creates and verifies sessions.
 pub struct Sessions {
     key: hmac::Key,
     options: Options,
@@ -69,7 +69,7 @@ pub struct Sessions {
     ended: Mutex<BTreeMap<(Time, String), ()>>,
 }
 
-/// Never the key.
+/// Without the key.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").field("age", &self.options.age).finish_non_exhaustive()
@@ -80,27 +80,27 @@ impl fmt::Debug for Sessions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
-    /// Who has this secret: its public part.
+    /// The owner of this secret, by its public part.
     Secret(String),
-    /// Whom a provider of identities named, with the rights that it gave.
+    /// A person that an identity provider named, with rights.
     Provided {
         /// For logs and the audit.
         name: String,
         /// What it may do.
         role: Role,
-        /// To which jobs.
+        /// The jobs that it is for.
         jobs: Vec<String>,
     },
 }
 
-/// A session, in the extensions of requests that came with it.
+/// A session, in the extensions of requests that carry it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Tells it from others.
+    /// Identifies it.
     pub id: String,
-    /// Who.
+    /// The person.
     pub by: Holder,
-    /// Until when.
+    /// When it ends.
     pub until: Time,
 }
 
@@ -111,12 +111,12 @@ impl Sessions {
         Self { key, options, random: SystemRandom::new(), ended: Mutex::default() }
     }
 
-    /// Writes down who logged in, or tried to.
+    /// Records who logged in, or tried to.
     pub(crate) fn note(&self, at: Time, text: String, principal: Option<&str>) {
         self.options.audit.note(at, text, principal);
     }
 
-    /// A session that begins now.
+    /// Starts a session.
     pub fn begin(&self, by: Holder, now: Time) -> Result<Session, Refusal> {
         Ok(Session { id: self.random_text::<16>()?, by, until: after(now, self.options.age) })
     }
@@ -129,7 +129,7 @@ impl Sessions {
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// A login at a provider that begins now.
+    /// Starts a login at a provider.
     pub(crate) fn begin_login(
         &self,
         now: Time,
@@ -141,19 +141,19 @@ impl Sessions {
         Ok(PendingLogin { state, nonce, verifier, redirect, to, until: after(now, PENDING_AGE) })
     }
 
-    /// The header that has a browser remember it. Other than a session's cookie it comes along when the provider's page sends the
-    /// browser back (Lax).
+    /// The header that stores it in the browser. Unlike a session's cookie it is also sent when the provider's page
+    /// redirects the browser back (Lax).
     pub(crate) fn pending_cookie(&self, pending: &PendingLogin, now: Time, forwarded: bool) -> HeaderValue {
         let seconds = pending.until.since(now).as_secs();
         self.set_cookie(PENDING, &self.seal("pending login", pending), "Lax", seconds, forwarded)
     }
 
-    /// The header that has it forget it.
+    /// The header that removes it from the browser.
     pub(crate) fn no_pending_cookie(&self, forwarded: bool) -> HeaderValue {
         self.set_cookie(PENDING, "", "Lax", 0, forwarded)
     }
 
-    /// The login that a browser began, if it is the one of this state and not too late.
+    /// The login that a browser began, if it has this state and has not expired.
     pub(crate) fn find_pending(&self, headers: &HeaderMap, state: &str, now: Time) -> Option<PendingLogin> {
         let pending: PendingLogin =
             cookies(headers, PENDING).find_map(|value| self.unseal("pending login", value))?;
@@ -161,28 +161,28 @@ impl Sessions {
         (same && pending.until > now).then_some(pending)
     }
 
-    /// The path before all of the coordinator's.
+    /// The coordinator's base path.
     pub(crate) fn base(&self) -> &str {
         &self.options.path
     }
 
-    /// Whether TLS is spoken here.
+    /// Whether this listener uses TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.options.secure
     }
 
-    /// Where a provider sends browsers back to, if that was said.
+    /// The configured address to which a provider redirects browsers.
     pub(crate) fn callback(&self) -> Option<&str> {
         self.options.callback.as_deref()
     }
 
-    /// The header that hands a session to a browser. `forwarded`: a proxy says that the browser speaks TLS.
+    /// The header that stores a session in a browser. `forwarded`: a proxy says that the browser uses TLS.
     pub fn cookie(&self, session: &Session, now: Time, forwarded: bool) -> HeaderValue {
         let seconds = session.until.since(now).as_secs();
         self.set_cookie(COOKIE, &self.seal("session", session), "Strict", seconds, forwarded)
     }
 
-    /// The header that takes it away.
+    /// The header that removes it.
     pub fn no_cookie(&self, forwarded: bool) -> HeaderValue {
         self.set_cookie(COOKIE, "", "Strict", 0, forwarded)
     }
@@ -195,7 +195,7 @@ impl Sessions {
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// The session that a request came with, if it holds, and for whom.
+    /// The session that a request carries if it is valid, and its principal.
     pub fn find(
         &self,
         headers: &HeaderMap,
@@ -218,7 +218,7 @@ impl Sessions {
     }
 
     fn seal<T: Serialize>(&self, purpose: &str, what: &T) -> String {
-        // Plain structures of texts and numbers.
+        // Plain structures of texts and numbers, so this does not fail.
         let payload = URL_SAFE_NO_PAD.encode(serde_json::to_vec(what).unwrap_or_default());
         let seal = URL_SAFE_NO_PAD.encode(self.sign(purpose, &payload));
         format!("{payload}.{seal}")
@@ -238,24 +238,24 @@ impl Sessions {
         holds.then_some(session)
     }
 
-    /// Takes a session for none from now on. Here, and as long as this process lives: the browser's cookie goes as well, and a
-    /// copy of it ends with its time.
+    /// Ends a session early. Only on this coordinator, and as long as the process lives: the browser's cookie is
+    /// removed as well, and a copy of it expires in time.
     pub fn end(&self, session: &Session, now: Time) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.retain(|(until, _), ()| *until > now);
         if ended.len() >= ENDED {
-            // The one that would have ended first.
+            // The one that would have expired first.
             ended.pop_first();
         }
         ended.insert((session.until, session.id.clone()), ());
     }
 
-    /// What a page of ours sends with changes, and no other page knows.
+    /// The token that our pages send with changes, and no other page knows.
     pub fn csrf(&self, session: &Session) -> String {
         URL_SAFE_NO_PAD.encode(self.sign("csrf", &session.id))
     }
 
-    /// Whether a request that changes something came from a page of ours.
+    /// Whether a request that changes something came from one of our pages.
     pub fn check_csrf(&self, session: &Session, headers: &HeaderMap) -> Result<(), Refusal> {
         let given = headers.get(CSRF).map_or(&[][..], |value| value.as_bytes());
         constant_time::verify_slices_are_equal(self.csrf(session).as_bytes(), given).map_err(|_| {
@@ -278,7 +278,7 @@ fn after(now: Time, time: Duration) -> Time {
     Time(now.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// The values of a cookie: a browser may have several, of other paths. Few are looked at.
+/// The values of a cookie: a browser may have several, for other paths. Only a few are examined.
 fn cookies<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(name(&here, &headers, 59_999).as_deref(), Some("ops"));
         assert_eq!(name(&sessions(1), &headers, 0).as_deref(), Some("ops"), "after a restart");
         assert_eq!(name(&sessions(2), &headers, 0), None);
-        assert_eq!(name(&here, &headers, 60_000), None, "its time is over");
+        assert_eq!(name(&here, &headers, 60_000), None, "it has expired");
         let whole = headers[header::COOKIE].to_str().unwrap().to_owned();
         for at in (whole.find('=').unwrap() + 5..whole.len()).step_by(7) {
             let mut bytes = whole.clone().into_bytes();
@@ -358,13 +358,13 @@ mod tests {
         let narrower = Grant { role: Role::Viewer, ..grants().remove(0) };
         credentials.replace(vec![narrower]);
         let (_, who) = here.find(&second, &credentials, Time(1)).unwrap();
-        assert_eq!(who.role, Role::Viewer, "it may what its credential may now");
+        assert_eq!(who.role, Role::Viewer, "it has the current rights of its credential");
         credentials.replace(Vec::new());
         assert!(!holds(&second));
     }
 
     #[test]
-    fn what_a_provider_said_is_in_the_session() {
+    fn what_a_provider_reports_is_in_the_session() {
         let here = sessions(1);
         let by = Holder::Provided { name: "ann".into(), role: Role::Viewer, jobs: vec!["a-*".into()] };
         let session = here.begin(by, Time(0)).unwrap();
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(here.find_pending(&headers, "", Time(0)), None);
         assert_eq!(here.find_pending(&HeaderMap::new(), &pending.state, Time(0)), None);
         assert_eq!(sessions(2).find_pending(&headers, &pending.state, Time(0)), None);
-        // What is sealed for one purpose is nothing for another.
+        // A value that was sealed for one purpose is invalid for another.
         let value = here.seal("pending login", &here.begin(Holder::Secret(String::new()), Time(0)).unwrap());
         assert!(here.open(&value, Time(0)).is_none());
     }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(here.ended.lock().unwrap().len(), ENDED);
         let later = here.begin(Holder::Secret(String::new()), Time(60_000)).unwrap();
         here.end(&later, Time(60_000));
-        assert_eq!(here.ended.lock().unwrap().len(), 1, "those whose time is over are forgotten");
+        assert_eq!(here.ended.lock().unwrap().len(), 1, "expired sessions are dropped");
         assert!(!format!("{here:?}").contains("key"), "{here:?}");
     }
 

@@ -1,6 +1,6 @@
-//! Whom a client certificate names. The certificate was verified before: signed by the client CA, in time, for a
-//! client. Of it only names are read here, by rustls's own reader; the common name, which that does not take
-//! apart, by a walk over the few bytes of the subject that never panics and at worst finds nothing.
+//! The subject of a client certificate. The certificate was verified before: signed by the client CA, not expired, for
+//! a client. Only names are read here, by rustls's own reader; for the common name, which that does not parse, a walk
+//! over the few bytes of the subject never panics and at worst finds nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,7 +63,7 @@ pub struct PeerNames {
 }
 
 impl PeerNames {
-    /// What a certificate says.
+    /// The names in a certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Self::default() };
         Self {
@@ -73,7 +73,7 @@ impl PeerNames {
         }
     }
 
-    /// All of them as subjects, the most telling first.
+    /// All of them as subjects, the most specific first.
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
         let uris = self.uris.iter().map(|uri| Subject::Uri(uri.clone()));
         let dns = self.dns.iter().map(|name| Subject::Dns(name.to_ascii_lowercase()));
@@ -96,7 +96,7 @@ const PRINTABLE: u8 = 0x13;
 /// id-at-commonName, 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// The common name among the parts of a subject; of two, none: who is meant is not for us to choose.
+/// The common name among the parts of a subject; `None` if there are two, since it would be ambiguous.
 fn common_name(subject: &[u8]) -> Option<String> {
     let mut found = None;
     for (tag, set) in Elements(subject) {
@@ -115,7 +115,7 @@ fn common_name(subject: &[u8]) -> Option<String> {
     found.filter(|name| !name.is_empty() && !name.chars().any(char::is_control))
 }
 
-/// The elements of a DER value, one after the other; ends where one is not whole.
+/// The elements of a DER value, one after the other; ends at one that is truncated.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {

@@ -1,6 +1,6 @@
-//! The console's files, as they were built, and the headers that keep them harmless. They hold nothing that is secret and are
-//! served to everybody, so that a person can log in; what the console shows it asks of `/api`, with a person's rights.
-//! `console/embed.rs` compiles them in, gzipped where that is shorter: nothing is compressed for a request.
+//! The console's files, as built, and the headers that make them safe. They hold nothing secret and are served to
+//! everybody, so that a person can log in; the console's data comes from `/api`, with the person's rights.
+//! `console/embed.rs` compiles them in, gzipped if that is shorter: nothing is compressed per request.
 
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ struct File {
     /// Changes with its contents.
     tag: &'static str,
     bytes: &'static [u8],
-    /// The same, gzipped, where that is shorter.
+    /// The same, gzipped, if that is shorter.
     gzip: Option<&'static [u8]>,
 }
 
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// The page that shows everything: it looks at its own address.
+/// The page for all addresses of the console: its script reads the address.
 const INDEX: &str = "index.html";
 
-/// What the build gave names of their contents: a changed file is another one.
+/// The folder of files that the build names by their contents, so that a changed file has another name.
 const HASHED: &str = "assets/";
 
-/// Nothing but what came with the page, no script or style within it, nobody else's frame.
+/// Nothing but what came with the page, no inline script or style, no foreign frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
                       connect-src 'self'; manifest-src 'self'; base-uri 'self'; form-action 'self'; \
                       frame-ancestors 'none'";
 
-/// The console under the path that people see it under.
+/// The console under its base path.
 #[derive(Debug)]
 pub(crate) struct Console {
     index: Bytes,
@@ -49,16 +49,16 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// `base`: the path before all of the coordinator's, plain and without a slash at its end; empty: none.
+    /// `base`: the base path of the coordinator, plain and without a trailing slash; empty: none.
     pub(crate) fn new(base: &str) -> Arc<Self> {
         let file = FILES.iter().find(|file| file.path == INDEX);
         let html = file.map(|file| String::from_utf8_lossy(file.bytes)).unwrap_or_default();
-        // All addresses in it are relative to this one, also where it was asked for deep below it.
+        // All addresses in the page are relative to this one, even if it was requested with a deeper path.
         let base_tag = format!("<base href=\"{base}/\">");
         let at = html.find("<head>").map_or(0, |at| at + "<head>".len());
         let (before, after) = html.split_at(at);
         let tag = file.map_or("\"\"", |file| file.tag);
-        // The base comes with a start of the coordinator, and changes the page as an edit of it does.
+        // The base path is set when the coordinator starts, and changes the page like an edit would.
         let tag = format!("\"{}-{}\"", tag.trim_matches('"'), base.replace('/', "."));
         Arc::new(Self {
             index: format!("{before}{base_tag}{after}").into(),
@@ -70,11 +70,11 @@ impl Console {
     pub(crate) fn answer(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
         Some(match wanted(request.method(), request.uri().path(), headers)? {
-            Wanted::Index => {
+            Part::Index => {
                 let tag = self.tag.clone();
                 respond(headers, "text/html; charset=utf-8", tag, "no-cache", self.index.clone(), None)
             }
-            Wanted::File(file) => {
+            Part::File(file) => {
                 let lasts = if file.path.starts_with(HASHED) {
                     "public, max-age=31536000, immutable"
                 } else {
@@ -87,37 +87,37 @@ impl Console {
     }
 }
 
-/// What of the console is asked for.
-enum Wanted {
+/// The requested part of the console.
+enum Part {
     Index,
     File(&'static File),
 }
 
-/// Whether a request is for the console: one of its files, or a page that only it can show. Said of the request alone, so
-/// that every layer says the same.
+/// Whether a request is for the console: one of its files, or a page that only it can show. Depends on the request
+/// alone, so that every layer decides the same.
 pub(crate) fn is_for(parts: (&Method, &Uri, &HeaderMap)) -> bool {
     let (method, uri, headers) = parts;
     wanted(method, uri.path(), headers).is_some()
 }
 
-fn wanted(method: &Method, path: &str, headers: &HeaderMap) -> Option<Wanted> {
+fn wanted(method: &Method, path: &str, headers: &HeaderMap) -> Option<Part> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return None;
     }
     let name = path.strip_prefix('/')?;
     if name.is_empty() || name == INDEX {
-        return Some(Wanted::Index);
+        return Some(Part::Index);
     }
     if let Some(file) = FILES.iter().find(|file| file.path == name) {
-        return Some(Wanted::File(file));
+        return Some(Part::File(file));
     }
-    // A person's address bar asks for pages, and scripts, styles, programs and probes do not.
+    // A person's address bar requests pages; scripts, styles, programs and probes do not.
     let page = headers
         .get_all(header::ACCEPT)
         .iter()
         .any(|kinds| kinds.to_str().is_ok_and(|kinds| kinds.to_ascii_lowercase().contains("text/html")));
     let taken = rest::is_api(path) || methods::access(method, path).is_some() || methods::is_service(path);
-    (page && !taken).then_some(Wanted::Index)
+    (page && !taken).then_some(Part::Index)
 }
 
 fn respond(
@@ -140,7 +140,7 @@ fn respond(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(lasts));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    // Both forms have it: it is weak, since their bytes differ.
+    // Both encodings have the same tag: it is weak, since their bytes differ.
     if let Ok(weak) = HeaderValue::from_str(&format!("W/{tag}")) {
         headers.insert(header::ETAG, weak);
     }
@@ -155,7 +155,7 @@ fn respond(
     response
 }
 
-/// Whether gzip is named, and not with a weight of nothing.
+/// Whether gzip is accepted, with a weight above zero.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|coding| {
@@ -180,7 +180,8 @@ pub(crate) fn secure(headers: &mut HeaderMap, policy: &'static str) {
     headers.extend(all.map(|(name, value)| (name, HeaderValue::from_static(value))));
 }
 
-/// Takes the base off a request's path, if it has it: proxies differ in whether they do. A service in front of the router.
+/// Removes the base path from a request's path, if it has it: some proxies do so and some do not. Runs in front of the
+/// router.
 pub(crate) fn without_base(base: &str, request: Request) -> Request {
     let (mut parts, body) = request.into_parts();
     if let Some(uri) = shortened(base, &parts) {
@@ -270,11 +271,11 @@ mod tests {
         );
     }
 
-    /// What the policy forbids would only be seen in a browser.
+    /// Violations of the policy would only be seen in a browser.
     #[test]
     fn the_built_page_keeps_to_the_policy_and_to_relative_addresses() {
         let html = String::from_utf8(Console::new("/x").index.to_vec()).unwrap();
-        assert_eq!(html.matches("<base ").count(), 1, "the server says the base");
+        assert_eq!(html.matches("<base ").count(), 1, "the server sets the base");
         let head = html.find("<base href=\"/x/\">").unwrap();
         for written in ["src=\"", "href=\""] {
             for (at, _) in html.match_indices(written).filter(|(at, _)| *at > head + 20) {

@@ -1,5 +1,5 @@
-//! `AdminService`: people's questions and changes, carried to the coordinator and the history. It parses and
-//! shows; it decides nothing. Every change is logged with who asked for it.
+//! `AdminService`: passes people's queries and changes to the coordinator and the history. It parses and formats; it
+//! decides nothing. Every change is logged with its caller.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use rosterd_wire::proto::v1::admin_service_server::AdminService;
 use rosterd_wire::scalar::{self, timestamp};
 use rosterd_wire::status::{Malformed, malformed, status};
 
-/// Who answers.
+/// This coordinator.
 #[derive(Debug, Clone)]
 pub struct Info {
     /// `embedded` or `zookeeper`.
@@ -46,17 +46,17 @@ pub struct Info {
 
 /// The service.
 pub struct Admin {
-    /// Who decides.
+    /// The coordinator.
     pub backend: Arc<dyn Backend>,
-    /// What was.
+    /// The history.
     pub history: Arc<dyn History>,
-    /// Carries changes out.
+    /// Executes changes.
     pub operator: Arc<Operator>,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
-    /// Who answers.
+    /// This coordinator.
     pub info: Info,
-    /// Cancelled when watchers are to leave.
+    /// Cancelled when watchers have to end.
     pub stop: CancellationToken,
     /// The longest answer, in bytes.
     pub max_send: usize,
@@ -94,7 +94,7 @@ impl Admin {
 }
 
 impl Admin {
-    /// Does something to a machine for all jobs that know it.
+    /// Changes a machine for all jobs that know it.
     async fn on_machine(
         &self,
         who: Option<Principal>,
@@ -105,7 +105,7 @@ impl Admin {
         self.operator.on_machine(who, machine, action).await.map_err(refused)
     }
 
-    /// That there is such a job, or was, where nothing of it was found.
+    /// Checks that the job exists or existed, if nothing was found for it.
     async fn is_known(&self, job: Option<&JobName>, found: bool) -> Result<(), Status> {
         known::job(job, found, &*self.backend, &*self.history).await.map_err(refused)
     }
@@ -115,7 +115,7 @@ impl Admin {
         self.max_send / 4 * 3
     }
 
-    /// An answer, unless it is longer than what is sent: then `remedy` says how to get it all the same.
+    /// The answer, unless it exceeds the size limit: then `remedy` says how to get it in parts.
     fn answer<T: prost::Message>(&self, answer: T, remedy: &str) -> Answer<T> {
         let (size, most) = (answer.encoded_len(), self.max_send);
         if size <= most {
@@ -129,10 +129,10 @@ impl Admin {
 /// An operation that enables cancels nothing.
 const CANCEL_GOES: &str = "it goes with enabled = false only: leave it out";
 
-/// Jobs that are read together for a list.
+/// How many jobs of a list are read together.
 const JOBS_TOGETHER: usize = 500;
 
-/// Where not even one row fits.
+/// The remedy if not even one row fits.
 const ONE_ROW: &str = "raise that limit on the coordinator";
 
 fn values<T>(page: Vec<(String, T)>) -> Vec<T> {
@@ -146,7 +146,7 @@ fn who<T>(request: &Request<T>) -> Option<Principal> {
 #[tonic::async_trait]
 impl AdminService for Admin {
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsResponse> {
-        mutants::panic_if_told("panic-request");
+        mutants::panic_if_injected("panic-request");
         let v1::ListJobsRequest { name_contains, page_token } = request.into_inner();
         let part = name_contains.to_ascii_lowercase();
         let names = self.backend.names().await.map_err(refused)?.into_iter();
@@ -154,7 +154,7 @@ impl AdminService for Admin {
         let names = names.filter(|name| name.as_str().to_ascii_lowercase().contains(&part) && past(name));
         let names: Vec<JobName> = names.collect();
         let (mut found, mut size) = (Vec::new(), 0);
-        // Only what is answered is read, and one part beyond that.
+        // Reads only what is returned, and one part beyond that.
         for some in names.chunks(JOBS_TOGETHER) {
             let rows = self.backend.some_jobs(some).await.map_err(refused)?.into_iter();
             let keyed = rows.map(|row| (row.name.to_string(), rows::job(row)));
@@ -323,8 +323,8 @@ impl AdminService for Admin {
     ) -> Answer<v1::ExplainItemResponse> {
         let request = request.into_inner();
         let (name, item) = (job(request.job)?, Item(request.item));
-        let said = explain::of(&name, item, &*self.backend, &*self.history).await.map_err(refused)?;
-        let sentences = said.into_iter().map(rows::sentence).collect();
+        let sentences = explain::of(&name, item, &*self.backend, &*self.history).await.map_err(refused)?;
+        let sentences = sentences.into_iter().map(rows::sentence).collect();
         self.answer(v1::ExplainItemResponse { sentences }, ONE_ROW)
     }
 
@@ -339,7 +339,7 @@ impl AdminService for Admin {
             from: request.start_time.and_then(scalar::to_time),
             to: request.end_time.and_then(scalar::to_time),
         };
-        // That there is such a job.
+        // Checks that the job exists.
         self.backend.job(&filter.job, 0).await.map_err(refused)?;
         let page = one_page(request.page_size, request.page_token);
         let (stays, next) = self.history.owners(filter, page).await.map_err(refused)?;
@@ -474,12 +474,12 @@ impl AdminService for Admin {
         _request: Request<v1::GetServerInfoRequest>,
     ) -> Answer<v1::GetServerInfoResponse> {
         let health = *self.backend.health().borrow();
-        // Who asks how things are is answered even where the registry does not.
+        // The status is returned even if the store does not answer.
         let asked = self.backend.members();
         let members = if health == Health::Serving {
             asked.await.unwrap_or_default()
         } else {
-            // Nor is it to wait until that is given up.
+            // And without waiting for the store's timeout.
             tokio::time::timeout(UNWELL, asked).await.ok().and_then(Result::ok).unwrap_or_default()
         };
         let coordinators = members.into_iter().map(|row| row.member.url).collect();

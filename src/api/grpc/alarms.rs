@@ -1,5 +1,5 @@
-//! `AlarmService`: alarms for the command line and other programs. It takes messages apart; rights, bounds and the audit are those
-//! of REST.
+//! `AlarmService`: alarms for the command line and other programs. It parses messages; rights, limits and the audit are
+//! those of REST.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rosterd_wire::status::status;
 use tonic::{Request, Response, Status};
 
 use crate::access::Principal;
-use crate::alarms::{Alarms, Wanted};
+use crate::alarms::{Alarms, SilenceRequest};
 
 /// The service.
 pub(crate) struct AlarmDesk(pub(crate) Arc<Alarms>);
@@ -73,7 +73,7 @@ fn who<T>(request: &Request<T>) -> Option<Principal> {
     request.extensions().get::<Principal>().cloned()
 }
 
-fn said(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
@@ -86,7 +86,7 @@ impl AlarmService for AlarmDesk {
         let View { active, resolved, silences, receivers, deliveries, refused } = self.0.view();
         let refused = refused.into_iter().map(|(job, why)| v1::RefusedHandler { job: job.to_string(), why });
         Ok(Response::new(v1::ListAlarmsResponse {
-            active: active.into_iter().map(|of| alarm(of.alarm, of.silenced, of.told)).collect(),
+            active: active.into_iter().map(|of| alarm(of.alarm, of.silenced, of.notified)).collect(),
             resolved: resolved.into_iter().map(|of| alarm(of, false, Vec::new())).collect(),
             silences: silences.into_iter().map(silence).collect(),
             receivers: receivers.into_iter().map(receiver).collect(),
@@ -108,7 +108,8 @@ impl AlarmService for AlarmDesk {
         let until = until.map(|until| to_time(until).ok_or_else(|| invalid("until"))).transpose()?;
         let duration =
             duration.map(|span| to_duration(span).ok_or_else(|| invalid("duration"))).transpose()?;
-        let wanted = Wanted { alarm: said(alarm), job: said(job), until, duration, comment };
+        let wanted =
+            SilenceRequest { alarm: non_empty(alarm), job: non_empty(job), until, duration, comment };
         let made = self.0.silence(who.as_ref(), id, wanted).await.map_err(|refusal| status(&refusal))?;
         Ok(Response::new(v1::PutSilenceResponse { silence: Some(silence(made)) }))
     }
@@ -128,7 +129,7 @@ impl AlarmService for AlarmDesk {
         request: Request<v1::TestAlarmsRequest>,
     ) -> Result<Response<v1::TestAlarmsResponse>, Status> {
         let who = who(&request);
-        let receiver = said(request.into_inner().receiver);
+        let receiver = non_empty(request.into_inner().receiver);
         let done =
             self.0.test(who.as_ref(), receiver.as_deref()).await.map_err(|refusal| status(&refusal))?;
         Ok(Response::new(v1::TestAlarmsResponse { deliveries: done.into_iter().map(delivery).collect() }))

@@ -1,5 +1,5 @@
-//! `BackupService`: a backup as a stream of parts, and jobs of one brought back. It takes messages apart and checks rights;
-//! what a backup is, it does not know.
+//! `BackupService`: a backup as a stream of parts, and restoring jobs of one. It parses messages and checks rights; it
+//! does not know the format of a backup.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::access::Principal;
-use crate::audit::Asked;
+use crate::audit::AuditLine;
 use crate::backup::{Backups, Part, Restored, Restoring, Way};
 use crate::history::History;
 use rosterd_session::code::{Code, Refusal};
@@ -35,12 +35,12 @@ pub struct BackupGate {
     stop: CancellationToken,
     /// Most bytes of a part.
     part: usize,
-    /// One job may take a lot of memory: they come one at a time.
+    /// A single job may take a lot of memory, so they are restored one at a time.
     restores: Semaphore,
 }
 
 impl BackupGate {
-    /// `stop`: cancelled when streams are to end.
+    /// `stop`: cancelled when streams have to end.
     pub fn new(
         backups: Arc<dyn Backups>,
         history: Arc<dyn History>,
@@ -80,7 +80,7 @@ impl BackupService for BackupGate {
     ) -> Result<Response<Self::BackupStream>, Status> {
         let who = request.extensions().get::<Principal>().cloned();
         let allowed = allowed(who.as_ref(), None);
-        Asked::new("backup", []).log(who.as_ref(), allowed.as_ref().err());
+        AuditLine::new("backup", []).log(who.as_ref(), allowed.as_ref().err());
         allowed.map_err(refused)?;
         let parts = self.backups.backup(who.map(|who| who.name));
         self.history.settle().await;
@@ -112,7 +112,7 @@ impl BackupService for BackupGate {
             self.history.settle().await;
         }
         let action = if overwrite { "restore_over" } else { "restore" };
-        Asked::new(action, [&job]).dry(dry_run).log(who.as_ref(), done.as_ref().err());
+        AuditLine::new(action, [&job]).dry(dry_run).log(who.as_ref(), done.as_ref().err());
         done.map(answer).map_err(refused)
     }
 }

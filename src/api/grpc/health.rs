@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: whether work may be sent here, as a whole and per service.
+//! `grpc.health.v1`: whether this coordinator accepts work, as a whole and per service.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rosterd_runtime::tasks::{Phase, Tasks};
 
 const SERVICES: [&str; 3] = ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"];
 
-/// The service, with a task that keeps it true. The answers are right from the first on.
+/// The service, with a task that keeps it up to date. It is right from the first answer on.
 pub async fn service(backend: Arc<dyn Backend>, tasks: &Tasks) -> HealthService {
     let reporter = HealthReporter::new();
     let first = *backend.health().borrow();
@@ -25,11 +25,11 @@ pub async fn service(backend: Arc<dyn Backend>, tasks: &Tasks) -> HealthService 
 async fn follow(reporter: HealthReporter, backend: Arc<dyn Backend>) {
     let mut health = backend.health();
     loop {
-        mutants::panic_if_told("panic-health");
+        mutants::panic_if_injected("panic-health");
         let now = *health.borrow_and_update();
         report(&reporter, now).await;
         if health.changed().await.is_err() {
-            // Whoever knew is gone, and so is the coordinator.
+            // The sender of the health is gone, and so is the coordinator.
             report(&reporter, Health::Draining).await;
             std::future::pending::<()>().await;
         }

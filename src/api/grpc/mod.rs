@@ -1,4 +1,4 @@
-//! The gRPC services. Proto types live here and nowhere behind.
+//! The gRPC services. Proto types are used here only.
 
 pub mod admin;
 pub(crate) mod alarms;

@@ -1,13 +1,13 @@
-//! Answers that may be long come in pages: as many rows as fit into a message, and a token that names the last of
-//! them. Rows have a key each, in whose order they come. Pure; called by `admin`.
+//! Pages for answers that may be long: as many rows as fit into a message, and a token that names the last of them.
+//! Each row has a key, which determines the order. Pure; called by `admin`.
 
 use prost::Message;
 
-/// Between the parts of a key: below whatever a name may hold, so that keys are ordered as their parts are.
+/// Separates the parts of a key: it sorts below everything that a name may hold, so that keys sort like their parts.
 pub(super) const PART: char = '\u{1}';
 
-/// The rows behind `token` that fit into `most` bytes, at least one; and the token of the next page, empty where
-/// there is none.
+/// The rows after `token` that fit into `most` bytes, at least one; and the token of the next page, empty if there are
+/// no more.
 pub(super) fn page<T: Message>(
     rows: impl Iterator<Item = (String, T)>,
     token: &str,
@@ -16,7 +16,7 @@ pub(super) fn page<T: Message>(
     let mut page: Vec<(String, T)> = Vec::new();
     let mut size = 0;
     for (key, row) in rows.skip_while(|(key, _)| !token.is_empty() && key.as_str() <= token) {
-        // Tags and lengths besides.
+        // Plus tags and lengths.
         size += row.encoded_len() + key.len() + 16;
         if size > most
             && let Some((last, _)) = page.last()

@@ -1,4 +1,4 @@
-//! What people are shown, for the wire. Called by `admin` and `watch`.
+//! Converts rows for people to the wire format. Called by `admin` and `watch`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use rosterd_domain::time::Time;
 
 use crate::operator::shown;
 use rosterd_coordinator::handle::{
-    Action, Change, ChangeEffect, Done, FieldChange, Happening, Health, InstanceRow, ItemRow, ItemStatus,
-    JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerChange,
+    Action, Change, ChangeEffect, ClusterEvent, Done, FieldChange, Health, InstanceRow, ItemRow, ItemStatus,
+    JobDetail, JobRow, JobStatus, MachineRow, MemberRow, ServerRow, WorkerEvent,
 };
 use rosterd_history::{EventKind, EventRow, Fate, FireRow, OwnerRow, RunRow, Status as HistoryStatus};
 use rosterd_wire::convert::to_source;
@@ -81,7 +81,7 @@ pub(super) fn outcome(outcome: Outcome) -> v1::RunOutcome {
     }
 }
 
-/// An outcome that a run can have ended with; a worker's own words for it are none.
+/// An outcome with which a run can have ended; outcomes that only workers report do not count.
 pub(super) fn to_outcome(outcome: v1::RunOutcome) -> Option<Outcome> {
     Some(match outcome {
         v1::RunOutcome::Succeeded => Outcome::Succeeded,
@@ -156,7 +156,7 @@ pub(super) fn item(row: ItemRow) -> v1::ItemSummary {
     }
 }
 
-/// `own`: how the coordinator is that answers. Of another it is known what it last wrote.
+/// `own`: the health of this coordinator. For others, what they last wrote.
 pub(super) fn coordinator(row: MemberRow, own: Health) -> v1::CoordinatorSummary {
     let member = row.member;
     let state = match (row.asked, member.draining) {
@@ -196,10 +196,10 @@ pub(super) fn instance(row: InstanceRow) -> v1::InstanceSummary {
     }
 }
 
-pub(super) fn sentence(said: Sentence) -> v1::ExplainedSentence {
+pub(super) fn sentence(sentence: Sentence) -> v1::ExplainedSentence {
     let link = |link: Link| v1::SentenceLink { text: link.text, href: link.href };
-    let links = said.links.into_iter().map(link).collect();
-    v1::ExplainedSentence { part: said.part.as_str().to_owned(), text: said.text, links }
+    let links = sentence.links.into_iter().map(link).collect();
+    v1::ExplainedSentence { part: sentence.part.as_str().to_owned(), text: sentence.text, links }
 }
 
 pub(super) fn stay(row: OwnerRow) -> v1::OwnershipRecord {
@@ -236,7 +236,7 @@ pub(super) fn machine_over_all(row: MachineRow) -> v1::MachineSummary {
     }
 }
 
-/// The kinds that are shown.
+/// The kinds on the wire.
 const EVENT_KINDS: [(EventKind, v1::EventKind); 5] = [
     (EventKind::Job, v1::EventKind::Job),
     (EventKind::Operation, v1::EventKind::Operation),
@@ -283,7 +283,7 @@ pub(super) fn run(run: RunRow) -> v1::RunRecord {
 }
 
 pub(super) fn fire(job: &JobName, row: FireRow) -> v1::FireRecord {
-    let result = match row.became {
+    let result = match row.fate {
         Fate::Pending => v1::FireResult::Pending,
         Fate::Unknown => v1::FireResult::Unspecified,
         Fate::Run => v1::FireResult::Run,
@@ -366,29 +366,15 @@ pub(super) fn health(health: Health) -> v1::ServerHealth {
     }
 }
 
-/// The job that something happened to; `None`: it belongs to none.
-pub(super) fn about(happening: &Happening) -> Option<&JobName> {
-    match happening {
-        Happening::Started { job, .. }
-        | Happening::Ended { job, .. }
-        | Happening::Progress { job, .. }
-        | Happening::Unrun { job, .. }
-        | Happening::Assigned { job, .. }
-        | Happening::Job { job, .. } => Some(job),
-        Happening::Asked { job, .. } => job.as_ref(),
-        Happening::Worker { .. } => None,
-    }
-}
-
-pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
+pub(super) fn watch_event(at: Time, event: &ClusterEvent) -> v1::WatchResponse {
     use v1::watch_response::Event;
-    let event = match happening.clone() {
-        Happening::Started { job, item, token, run } => Event::RunStarted(v1::RunStartedEvent {
+    let event = match event.clone() {
+        ClusterEvent::Started { job, item, token, run } => Event::RunStarted(v1::RunStartedEvent {
             job: job.into(),
             item: item.0,
             run: Some(in_flight(token, run)),
         }),
-        Happening::Ended { job, item, token, run, outcome, error, output } => {
+        ClusterEvent::Ended { job, item, token, run, outcome, error, output } => {
             Event::RunEnded(v1::RunEndedEvent {
                 job: job.into(),
                 item: item.0,
@@ -398,11 +384,11 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
                 output,
             })
         }
-        Happening::Progress { job, item, token, percent, message } => {
+        ClusterEvent::Progress { job, item, token, percent, message } => {
             let run = Some(v1::RunRef { job: job.into(), item: item.0, token: token.0 });
             Event::RunProgress(v1::RunProgressEvent { run, percent, message })
         }
-        Happening::Unrun { job, item, first, latest, count, became } => {
+        ClusterEvent::Unrun { job, item, first, latest, count, became } => {
             let (result, reason) = not_run(became);
             Event::FiresNotRun(v1::FiresNotRunEvent {
                 job: job.into(),
@@ -414,7 +400,7 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
                 reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
             })
         }
-        Happening::Assigned { job, generation, owners, why } => Event::Assigned(v1::AssignedEvent {
+        ClusterEvent::Assigned { job, generation, owners, why } => Event::Assigned(v1::AssignedEvent {
             job: job.into(),
             generation,
             owners: owners
@@ -426,13 +412,13 @@ pub(super) fn happening(at: Time, happening: &Happening) -> v1::WatchResponse {
                 .collect(),
             why: why.map(|why| why.to_string()).unwrap_or_default(),
         }),
-        Happening::Worker { instance, change } => Event::Worker(v1::WorkerEvent {
+        ClusterEvent::Worker { instance, change } => Event::Worker(v1::WorkerEvent {
             instance: instance.into(),
             what: change.as_str().to_owned(),
             change: worker_change(change).into(),
         }),
-        Happening::Job { job, action, what, by } => done(job.into(), action, what, by),
-        Happening::Asked { job, action, what, by } => {
+        ClusterEvent::Job { job, action, what, by } => done(job.into(), action, what, by),
+        ClusterEvent::Asked { job, action, what, by } => {
             done(job.map(String::from).unwrap_or_default(), action, what, by)
         }
     };
@@ -465,16 +451,16 @@ fn job_action(action: Action) -> v1::JobAction {
     }
 }
 
-fn worker_change(change: WorkerChange) -> v1::WorkerChange {
+fn worker_change(change: WorkerEvent) -> v1::WorkerChange {
     match change {
-        WorkerChange::Attached => v1::WorkerChange::Attached,
-        WorkerChange::Draining => v1::WorkerChange::Draining,
-        WorkerChange::Left => v1::WorkerChange::Left,
-        WorkerChange::Dead => v1::WorkerChange::Dead,
+        WorkerEvent::Attached => v1::WorkerChange::Attached,
+        WorkerEvent::Draining => v1::WorkerChange::Draining,
+        WorkerEvent::Left => v1::WorkerChange::Left,
+        WorkerEvent::Dead => v1::WorkerChange::Dead,
     }
 }
 
-/// The result of scheduled times that were not run, and the reason where they were missed.
+/// The result of scheduled times that were not run, and the reason if they were missed.
 fn not_run(became: FireResult) -> (v1::FireResult, Option<Missed>) {
     match became {
         FireResult::Misfired => (v1::FireResult::Misfired, None),

@@ -11,12 +11,12 @@ use rosterd_wire::proto::v1;
 use rosterd_wire::scalar::{duration, to_duration};
 use rosterd_wire::status::{Malformed, malformed};
 
-/// How many intervals one question may have: each is a read of the history.
+/// How many intervals one query may have: each is a read of the history.
 const MOST: usize = 8;
 /// The longest interval.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// The intervals of a question.
+/// The intervals of a query.
 pub(super) fn intervals(asked: Vec<prost_types::Duration>) -> Result<Vec<Duration>, Status> {
     let invalid = |what: &str| malformed(&Malformed::new(Code::RequestInvalid, "intervals", what));
     if asked.len() > MOST {

@@ -1,5 +1,5 @@
-//! `Watch`: what happens, as it happens. A watcher that is too slow loses the oldest and is told how many; it
-//! delays nobody.
+//! `Watch`: events as they happen. A watcher that is too slow loses the oldest and is told how many; it does not delay
+//! others.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::rows;
-use rosterd_coordinator::handle::Happening;
+use rosterd_coordinator::handle::ClusterEvent;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_wire::proto::v1;
 use rosterd_wire::scalar::timestamp;
 
-/// What happens to `job`, or at all, until `stop`.
+/// The events of `job`, or all, until `stop`.
 pub(super) fn watch(
-    happenings: broadcast::Receiver<Arc<Happening>>,
+    events: broadcast::Receiver<Arc<ClusterEvent>>,
     job: Option<JobName>,
     clock: SharedClock,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<v1::WatchResponse, Status>> {
-    futures_util::stream::unfold((happenings, job, clock, stop), |mut state| async move {
-        let (happenings, job, clock, stop) = &mut state;
+    futures_util::stream::unfold((events, job, clock, stop), |mut state| async move {
+        let (events, job, clock, stop) = &mut state;
         loop {
             let happened = tokio::select! {
                 () = stop.cancelled() => return None,
-                happened = happenings.recv() => happened,
+                happened = events.recv() => happened,
             };
-            let told = match happened {
-                Ok(happening) => {
-                    let about = rows::about(&happening);
+            let response = match happened {
+                Ok(event) => {
+                    let about = event.job();
                     if job.as_ref().zip(about).is_some_and(|(wanted, about)| wanted != about) {
                         continue;
                     }
-                    rows::happening(clock.wall(), &happening)
+                    rows::watch_event(clock.wall(), &event)
                 }
                 Err(RecvError::Lagged(count)) => v1::WatchResponse {
                     at: Some(timestamp(clock.wall())),
@@ -43,7 +43,7 @@ pub(super) fn watch(
                 },
                 Err(RecvError::Closed) => return None,
             };
-            return Some((Ok(told), state));
+            return Some((Ok(response), state));
         }
     })
 }

@@ -1,19 +1,19 @@
 //! `WorkerService`: carries frames between a worker's stream and its conversation in the coordinator.
 //!
-//! One task per stream. It reads whatever the worker leaves unread: an HTTP/2 connection with many small frames unread is closed by the
-//! stack below, and a worker that does not read must not keep its own reports from being read. So of every
-//! queue here the bound and the answer are known:
+//! One task per stream. It reads even from a worker that does not read: the stack below closes an HTTP/2 connection with
+//! many small unread frames, and such a worker must not prevent its own reports from being read. So every queue here has
+//! a bound, and a rule for when it is full:
 //!
 //! | queue | bound | when it is full |
 //! | --- | --- | --- |
-//! | frames for the coordinator | its inbox | no more is read of the stream until there is room |
-//! | registrations to be parsed | one at a time of each credential | the stream waits for its turn |
+//! | frames for the coordinator | its inbox | the stream is not read until there is room |
+//! | registrations to be parsed | one at a time per credential | the stream waits for its turn |
 //! | frames for the worker | [`SessionLimits::outgoing`], for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
 //! | answers of the edge itself | [`SessionLimits::outgoing`] | the stream ends: TOO_MANY_FRAMES |
 //!
-//! A worker that does not even take the end of its stream loses its connection. The first frame must be a Hello, within
-//! [`SessionLimits::hello`]. Of the others nothing is known here but which jobs they name: what is not of the credential's
-//! jobs ends here.
+//! A worker that does not even read the end of its stream loses its connection. The first frame must be a Hello, within
+//! [`SessionLimits::hello`]. Of the other frames only the names of jobs matter here: those that the credential is not
+//! for are refused.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future as _;
@@ -52,18 +52,18 @@ use rosterd_wire::proto::v1::worker_service_server::WorkerService;
 use rosterd_wire::proto::v1::{SessionRequest, SessionResponse};
 use rosterd_wire::status;
 
-/// Bounds of one stream.
+/// Limits of one stream.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionLimits {
     /// How long a stream may be open without a Hello.
     pub hello: Duration,
     /// How long a worker may leave frames unread.
     pub stall: Duration,
-    /// How many frames wait for the worker here, besides what the connection holds.
+    /// How many frames for the worker may wait here, besides those in the connection.
     pub outgoing: usize,
 }
 
-/// Frames for a worker that are passed on in one turn.
+/// How many frames for a worker are passed on in one turn.
 const AT_ONCE: usize = 64;
 
 impl Default for SessionLimits {
@@ -74,21 +74,21 @@ impl Default for SessionLimits {
 
 /// The service.
 pub struct Workers {
-    /// Who listens to workers.
+    /// The coordinator.
     pub backend: Arc<dyn Backend>,
     /// Owns the streams' tasks.
     pub tasks: Tasks,
-    /// Bounds.
+    /// The limits.
     pub limits: SessionLimits,
-    /// Counts.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
-    /// Cancelled when streams that are still open at shutdown have had their time.
+    /// Cancelled when the time for streams to end at shutdown is over.
     pub late: CancellationToken,
-    /// Turns to parse what is registered, by credential.
+    /// For each credential, the turn to parse a registration.
     pub turns: Shares<Semaphore>,
-    /// Streams that are open, by credential.
+    /// For each credential, its number of open streams.
     pub places: Shares<AtomicU32>,
 }
 
@@ -142,7 +142,7 @@ impl WorkerService for Workers {
     }
 }
 
-/// A place among the open streams of a credential.
+/// One of a credential's open streams.
 struct Place(Arc<AtomicU32>);
 
 impl Place {
@@ -167,7 +167,7 @@ impl Drop for Place {
     }
 }
 
-/// A stream that is open, as it is counted.
+/// An open stream, for the metrics.
 struct Open(Arc<Metrics>);
 
 impl Open {
@@ -183,13 +183,13 @@ impl Drop for Open {
     }
 }
 
-/// How a stream ended; `Ok`: orderly, or there is nobody to tell.
+/// How a stream ended; `Ok`: orderly, or the worker is gone.
 type End = Result<(), Status>;
 
-/// What is being done for a worker's frame.
+/// The pending work for a worker's frame.
 type Next = BoxFuture<'static, Step>;
 
-/// It was done.
+/// The result of that work.
 enum Step {
     Parsed(Result<Option<FromWorker>, Defect>, usize),
     Room(FromWorker, Room),
@@ -204,18 +204,19 @@ async fn step(next: &mut Option<Next>) -> Step {
 
 struct Session {
     out: mpsc::Sender<SessionResponse>,
-    /// For which jobs the worker may work, and when no more. The answer's body ends then as well, but only where
-    /// it is read.
+    /// The jobs that the worker may work for, and the end of that right. The answer's body ends then as well, but only
+    /// while it is read.
     rights: (Jobs, CancellationToken),
-    /// Where it may say that it is.
+    /// The machines that it may state.
     machines: Machines,
-    /// Jobs that the worker had and its credential is not for any more: how its last runs of them ended it may still say.
+    /// Jobs that the worker had and its credential is no longer for: it may still report how its last runs of them
+    /// ended.
     lost: BTreeSet<JobName>,
-    /// One registration of a credential is parsed at a time, and others have their turn between two.
+    /// One registration per credential is parsed at a time, with turns for others in between.
     turns: Arc<Semaphore>,
     /// Frames that found the queue full.
     waiting: VecDeque<SessionResponse>,
-    /// Until when the worker must have taken the first of them.
+    /// When the worker must have read the first of them.
     stalled: Option<Mono>,
     limits: SessionLimits,
     metrics: Arc<Metrics>,
@@ -247,8 +248,8 @@ impl Session {
             if !self.machines.have(&hello.address) {
                 return self.refuse(&self.not_on(&hello.address));
             }
-            // Of the jobs that it had the coordinator tells it which it has lost. It asks for nothing with these: one that it
-            // was refused is passed over.
+            // The coordinator tells the worker which of its jobs it has lost. A Hello requests nothing for these jobs,
+            // so one that is not allowed is skipped.
             hello.asked.retain(|job| self.rights.0.have(job));
             hello.in_flight.retain(|run| self.rights.0.have(&run.job));
         }
@@ -294,23 +295,29 @@ impl Session {
         conversation: &mut Conversation,
         late: &CancellationToken,
     ) -> End {
-        // After the worker's half is closed its conversation has this long to end.
+        // Once the worker has closed its half, its conversation has this long to end.
         let mut last_word: Option<Mono> = None;
-        // How many frames ago the outbox was full: while those are sent, its end means that it ran over.
+        // How many frames ago the outbox was full: if it ends while those are being sent, it had overflowed.
         let mut since_full = usize::MAX;
         // The worker's frame that is being parsed, or waits for room: the next one is read after it.
         let mut next: Option<Next> = None;
-        let (out, clock, over) = (self.out.clone(), self.clock.clone(), self.rights.1.clone());
+        let (out, clock) = (self.out.clone(), self.clock.clone());
+        // Child tokens of this stream: they are polled with each wake-up, and a lock shared by all streams would be
+        // contended.
+        let (late, over) = (late.child_token(), self.rights.1.child_token());
+        // Awaited across all frames, so that not every frame registers and unregisters a waiter.
+        let (late, over, left) = (late.cancelled(), over.cancelled(), out.closed());
+        tokio::pin!(late, over, left);
         loop {
             // Yield now and then, whatever the worker sends.
             tokio::task::coop::consume_budget().await;
-            // In one order, so that the same events give the same conversation: its end, then what is said to the worker,
-            // which is bounded by what it reads, then what it says.
+            // In a fixed order, so that the same events give the same conversation: first its end, then frames for the
+            // worker, whose number is limited by what it reads, then frames from the worker.
             tokio::select! {
                 biased;
-                () = late.cancelled() => return self.refuse(&draining()),
-                () = over.cancelled() => return self.refuse(&revoked()),
-                () = out.closed() => return Ok(()),
+                () = &mut late => return self.refuse(&draining()),
+                () = &mut over => return self.refuse(&revoked()),
+                () = &mut left => return Ok(()),
                 () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
                 () = until(&*clock, last_word) => return Ok(()),
                 frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
@@ -337,7 +344,7 @@ impl Session {
         }
     }
 
-    /// Passes a frame of the coordinator on, and what has come with it; `Err`: how the stream ends.
+    /// Passes a frame of the coordinator on, with those that follow it; `Err`: how the stream ends.
     fn pass_on(
         &mut self,
         mut frame: Option<ToWorker>,
@@ -360,7 +367,7 @@ impl Session {
                 None if *since_full <= most => return Err(self.refuse(&too_slow())),
                 None => return Err(self.refuse(&draining())),
             }
-            // What waits here goes first.
+            // Frames that wait here go first.
             if more == 0 || !self.waiting.is_empty() {
                 break;
             }
@@ -372,13 +379,13 @@ impl Session {
         Ok(())
     }
 
-    /// A frame of the worker; `None`: it will send no more.
+    /// A frame from the worker; `None`: it will send no more.
     fn arrived(
         &self,
         frame: Result<Option<SessionRequest>, Status>,
     ) -> Result<Option<SessionRequest>, Status> {
         frame.or_else(|status| match status.code() {
-            // These are found by the decoder. Everything else is the connection's end: there is nobody to tell.
+            // These come from the decoder. Everything else is the end of the connection, so there is nobody to answer.
             tonic::Code::OutOfRange => Err(self.refuse(&status::too_large(status.message())).unwrap_err()),
             tonic::Code::Internal | tonic::Code::Unimplemented => {
                 let what = format!("a frame cannot be read: {}", status.message());
@@ -388,14 +395,14 @@ impl Session {
         })
     }
 
-    /// Takes a frame; what is left to be done for it before the next one.
+    /// Handles a frame; returns the work that remains before the next one.
     fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<Option<Next>, Status> {
-        mutants::panic_if_told("panic-stream");
+        mutants::panic_if_injected("panic-stream");
         let bytes = frame.encoded_len();
         if matches!(&frame.frame, Some(Frame::Register(register)) if !register.config.is_empty()) {
             let turns = self.turns.clone();
             return Ok(Some(Box::pin(async move {
-                // Never closed. Who waits for a turn lets all others have theirs.
+                // Never closed. Waiting for a turn lets all others have theirs.
                 let _turn = turns.acquire_owned().await;
                 Step::Parsed(convert::from_worker(frame), bytes)
             })));
@@ -448,7 +455,8 @@ impl Session {
         self.refuse(&Refusal::new(Code::HelloExpected, what)).map(|()| None)
     }
 
-    /// What of a frame is of the credential's jobs. The rest is refused, where it has an answer, and forgotten.
+    /// The part of a frame that concerns the credential's jobs. The rest is refused if it can have an answer, and
+    /// dropped otherwise.
     fn within_rights(&mut self, frame: FromWorker) -> Result<Option<FromWorker>, Status> {
         let jobs = self.rights.0.clone();
         if jobs.are_all() {
@@ -527,7 +535,7 @@ impl Session {
         Ok(())
     }
 
-    /// Until when the worker must have read, or its conversation have ended.
+    /// When the worker must have read, or its conversation have ended.
     fn patience(&self) -> Mono {
         self.clock.mono().plus(self.limits.stall)
     }
@@ -563,7 +571,7 @@ async fn until(clock: &dyn Clock, deadline: Option<Mono>) {
     }
 }
 
-/// The frames for a worker, then how the stream ended.
+/// The frames for a worker, then the end of the stream.
 pub struct Frames {
     queue: mpsc::Receiver<SessionResponse>,
     ended: oneshot::Receiver<End>,
@@ -583,7 +591,7 @@ impl Stream for Frames {
         Poll::Ready(match ready!(Pin::new(&mut self.ended).poll(cx)) {
             Ok(Ok(())) => None,
             Ok(Err(status)) => Some(Err(status)),
-            // Its task panicked, which is counted and logged where it is owned.
+            // Its task panicked, which its owner has counted and logged.
             Err(_) => Some(Err(Status::internal("the stream was lost to a defect: connect again"))),
         })
     }

@@ -1,5 +1,5 @@
-//! The two pages of a login at a provider of identities: one sends the browser there, the other takes it back. What a login
-//! needs to remember is in a sealed cookie, so that nothing is kept for those that never come back.
+//! The two pages of a login at an identity provider: one redirects the browser there, the other handles its return. The
+//! state of a login is in a sealed cookie, so that nothing is kept for those that never return.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rosterd_session::code::{Code, Refusal};
 use serde::Deserialize;
 
-use super::{TEXT, answer, refused};
+use super::answer::{TEXT, answer, refused};
 use crate::access::provider::{PendingLogin, Provider};
 use crate::access::session::{Holder, Sessions};
 use crate::connection::Remote;
-use crate::rest::session::{Desk, forwarded, peer};
+use crate::rest::Desk;
+use crate::rest::session::{forwarded, peer};
 
-/// The pages. Without a provider they are none.
+/// The pages. Without a provider they answer that they do not exist.
 pub(super) fn routes(desk: Arc<Desk>) -> Router {
     Router::new().route("/login/oidc", get(begin)).route("/login/oidc/callback", get(finish)).with_state(desk)
 }
 
-/// Longest address of a page to go on with.
+/// Longest address of the page to open after the login.
 const LONGEST: usize = 512;
 
 #[derive(Debug, Default, Deserialize)]
@@ -45,7 +46,7 @@ fn query<T: serde::de::DeserializeOwned + Default>(address: &Uri) -> T {
     Query::try_from_uri(address).map(|query| query.0).unwrap_or_default()
 }
 
-/// What a login there takes, where it can be.
+/// The dependencies of such a login, if it is configured.
 fn parts(desk: &Desk) -> Option<(&Arc<Sessions>, &Arc<dyn Provider>)> {
     desk.sessions.as_ref().zip(desk.provider.as_ref())
 }
@@ -73,10 +74,10 @@ async fn begin(
     }
 }
 
-/// The address that the provider sends the browser back to: the configured one, or this one as the browser has it.
+/// The address to which the provider redirects the browser: the configured one, or the one that the browser used.
 fn callback(sessions: &Sessions, headers: &HeaderMap, secure: bool) -> Result<String, Refusal> {
-    if let Some(told) = sessions.callback() {
-        return Ok(told.to_owned());
+    if let Some(configured) = sessions.callback() {
+        return Ok(configured.to_owned());
     }
     let host = headers.get("x-forwarded-host").or_else(|| headers.get(header::HOST));
     let host = host.and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty()).ok_or_else(|| {
@@ -87,7 +88,7 @@ fn callback(sessions: &Sessions, headers: &HeaderMap, secure: bool) -> Result<St
     Ok(format!("{scheme}://{host}{}/login/oidc/callback", sessions.base()))
 }
 
-/// The page to go on with: one of ours, or the first.
+/// The page to open after the login: one of ours, or the first.
 fn page(base: &str, to: &str) -> String {
     let plain = to.len() <= LONGEST && to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let ours = to.strip_prefix(base).is_some_and(|rest| rest.starts_with('/') && !rest.starts_with("//"));
@@ -115,11 +116,12 @@ async fn finish(
     };
     match finished.await {
         Ok((session, name, to)) => {
-            desk.came_in(sessions, peer, &name).await;
+            desk.logged_in(sessions, peer, &name).await;
             see_other(&to, [sessions.cookie(&session, now, secure), sessions.no_pending_cookie(secure)])
         }
         Err(refusal) => {
-            // What the provider fails at is nobody's attempt: it must not keep out who has a credential.
+            // A failure of the provider does not count as a failed attempt: it must not lock out holders of a
+            // credential.
             if refusal.code != Code::ProviderUnavailable {
                 desk.failed(sessions, peer, refusal.code.as_str());
             }
@@ -131,7 +133,7 @@ async fn finish(
     }
 }
 
-/// The login that this browser began, if what it brings back is of that one.
+/// The login that this browser began, if the returned state matches it.
 fn find_pending(
     sessions: &Sessions,
     headers: &HeaderMap,
@@ -144,10 +146,10 @@ fn find_pending(
         return Err(Refusal::new(Code::Unauthenticated, what));
     };
     if !back.error.is_empty() {
-        let said: String = back.error.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+        let error: String = back.error.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
         return Err(Refusal::new(
             Code::Unauthenticated,
-            format!("the identity provider refused the login: {said}"),
+            format!("the identity provider refused the login: {error}"),
         ));
     }
     Ok(pending)

@@ -1,35 +1,34 @@
-//! The HTTP side: the console, a plain page that shows the state of things, numbers for a scraper, and a probe. It only reads.
+//! The HTTP side: the console, a plain status page, metrics for a scraper, and a probe. It only reads.
 
+mod answer;
 mod login;
 mod page;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use self::answer::{TEXT, answer, refused};
 use super::backend::Backend;
-use super::console::{Console, secure};
+use super::console::Console;
 use super::rest;
-use super::rest::session::Desk;
+use super::rest::Desk;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::telemetry::{Metrics, as_text_format};
-use rosterd_session::code::Refusal;
-use rosterd_wire::status;
 
-/// What is shown.
+/// The data that is shown.
 pub struct Site {
     /// The coordinator.
     pub backend: Arc<dyn Backend>,
-    /// The numbers.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
 }
 
-/// The routes; what is none is the console's, or unknown.
+/// The routes; all other paths belong to the console, or are unknown.
 pub(crate) fn routes(site: Arc<Site>, console: Arc<Console>, desk: Arc<Desk>) -> Router {
     let rest = move |request: Request| {
         let answer = console.answer(&request);
@@ -38,7 +37,7 @@ pub(crate) fn routes(site: Arc<Site>, console: Arc<Console>, desk: Arc<Desk>) ->
     pages().route("/plain", get(overview)).with_state(site).merge(login::routes(desk)).fallback(rest)
 }
 
-/// Those that monitoring asks, and the answer to what is none.
+/// The routes for monitoring; all other paths are unknown.
 pub fn monitoring(site: Arc<Site>) -> Router {
     pages().with_state(site).fallback(|request: Request| async move { unknown(&request) })
 }
@@ -61,7 +60,8 @@ async fn overview(State(site): State<Arc<Site>>) -> Response {
     response
 }
 
-/// As OpenMetrics to who accepts that by name, as Prometheus does: a browser and curl show the older text, which all tools read.
+/// OpenMetrics for clients that accept it by name, as Prometheus does: browsers and curl get the older text, which all
+/// tools read.
 async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
     let page = site.metrics.encode();
     let mut response = if accepts_openmetrics(&headers) {
@@ -99,22 +99,6 @@ fn unknown(request: &Request) -> Response {
         return rest::unknown(path);
     }
     answer(StatusCode::NOT_FOUND, TEXT, "no such page\n".to_owned())
-}
-
-const TEXT: &str = "text/plain; charset=utf-8";
-
-fn refused(refusal: &Refusal) -> Response {
-    answer(status::http(refusal.code.class()), TEXT, format!("{refusal}\n"))
-}
-
-fn answer(code: StatusCode, kind: &'static str, body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    secure(headers, "default-src 'none'; frame-ancestors 'none'");
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The page, as HTML: plain tables, no script, refreshed by the browser. Whatever comes from a worker or a job
-//! file goes through [`Text`], which escapes it.
+//! The page, as HTML: plain tables, no script, refreshed by the browser. All text from a worker or a job file goes
+//! through [`Text`], which escapes it.
 
 use std::fmt::{self, Write as _};
 

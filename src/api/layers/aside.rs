@@ -1,4 +1,4 @@
-//! What `/api` is asked is answered on threads that give way to runs: reading, writing JSON, compressing.
+//! Requests to `/api` are answered on threads of lower priority than runs: reading, serializing JSON, compressing.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -11,7 +11,7 @@ use crate::rest::is_api;
 use rosterd_runtime::aside::Aside;
 use rosterd_session::code::{Code, Refusal};
 
-/// The layer. Probes and the files of the console are answered where they come in.
+/// The layer. Probes and the files of the console are answered where they arrive.
 pub(crate) async fn layer(State(aside): State<Aside>, request: Request, next: Next) -> Response {
     if !is_api(request.uri().path()) {
         return next.run(request).await;
@@ -19,7 +19,7 @@ pub(crate) async fn layer(State(aside): State<Aside>, request: Request, next: Ne
     aside.run(async { whole(next.run(request).await).await }).await
 }
 
-/// With all of its body, so that none of it is left to whoever sends it. What is not JSON may have no end.
+/// Reads the whole body, so that the sending task need not. Bodies that are not JSON may have no end.
 async fn whole(response: Response) -> Response {
     let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/");
     if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {

@@ -1,6 +1,6 @@
-//! Who asks, and whether they may. Deny by default: with credentials configured, a request without one, with
-//! a wrong one, or for a path without a rule goes no further. Identity comes from here and from nothing that a
-//! message says.
+//! Authenticates and authorizes requests. Deny by default: with credentials configured, a request without one, with a
+//! wrong one, or for a path without a rule is refused. The identity comes from here and never from the content of a
+//! message.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 
-/// What decides.
+/// The dependencies.
 pub struct Auth {
-    /// The grants that hold.
+    /// The grants in force.
     pub credentials: Arc<Credentials>,
     /// Which paths stream.
     pub methods: Arc<Methods>,
     /// Where refusals are counted.
     pub metrics: Arc<Metrics>,
-    /// By which grants end.
+    /// The clock, for expiry.
     pub clock: SharedClock,
-    /// Who has logged in.
+    /// The sessions of people.
     pub sessions: Option<Arc<Sessions>>,
-    /// Whose failures were told lately.
-    told: Seldom,
+    /// Which networks' failures were logged lately.
+    refusals: Seldom,
 }
 
 impl Auth {
@@ -51,7 +51,7 @@ impl Auth {
         clock: SharedClock,
         sessions: Option<Arc<Sessions>>,
     ) -> Self {
-        Self { credentials, methods, metrics, clock, sessions, told: Seldom::default() }
+        Self { credentials, methods, metrics, clock, sessions, refusals: Seldom::default() }
     }
 
     fn decide(
@@ -67,7 +67,7 @@ impl Auth {
             _ => {}
         }
         let known = self.who(headers, certificate)?;
-        // A browser adds the cookie by itself, whoever made it send the request.
+        // A browser adds the cookie by itself, whichever page made it send the request.
         if let (Some((session, sessions)), false) =
             (known.session.as_ref().zip(self.sessions.as_ref()), method.is_safe())
         {
@@ -79,7 +79,7 @@ impl Auth {
             _ => {
                 let (name, role) = (&principal.name, principal.role.as_str());
                 let takes = rule.map_or("no role there is", Access::takes);
-                // Who tries what it may not is worth as much to know as who did.
+                // A denied attempt is worth as much to know as an action.
                 let operation = self.methods.label(path);
                 tracing::info!(
                     target: "rosterd::audit",
@@ -91,8 +91,9 @@ impl Auth {
         }
     }
 
-    /// Whom the proof stands for. A secret goes before a session and that before a certificate. A wrong secret is not mended by
-    /// a good other; a session that is over is none, since a browser sends its cookie unasked.
+    /// The owner of the proof. A secret overrides a session, and a session overrides a certificate. A wrong secret is
+    /// not excused by another valid proof; an expired session counts as no proof, since a browser sends its cookie
+    /// unasked.
     fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<Known, Refusal> {
         let now = self.clock.wall();
         let in_session = |sessions: &Arc<Sessions>| sessions.find(headers, &self.credentials, now);
@@ -104,7 +105,8 @@ impl Auth {
             let found = secret(headers).and_then(|secret| self.credentials.by_secret(&secret, now));
             (
                 found,
-                "the credential that came with the request is not valid (any more): get a new one".to_owned(),
+                "the credential that came with the request is not valid, or no longer valid: get a new one"
+                    .to_owned(),
             )
         } else if let Some(names) = certificate {
             let what = format!("no credential is for this client certificate, which names {names}");
@@ -118,20 +120,20 @@ impl Auth {
         found.ok_or_else(|| Refusal::new(Code::Unauthenticated, what))
     }
 
-    /// When a stream of the session is to end.
+    /// When streams of the session have to end.
     fn over(&self, session: Option<&Session>) -> Option<Instant> {
         session.map(|session| Instant::now() + self.clock.until(session.until))
     }
 }
 
-/// Who asks.
+/// An authenticated caller.
 struct Known {
     principal: Principal,
-    /// By which it is known, if it is by one.
+    /// The session, if it used one.
     session: Option<Session>,
 }
 
-/// The secret of a request: a bearer's, or the password that a browser asks for.
+/// The secret of a request: a bearer token, or the password that a browser asks for.
 fn secret(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -149,7 +151,7 @@ fn secret(headers: &HeaderMap) -> Option<String> {
 
 /// The layer.
 pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
-    // Never from outside: only this layer says who asks.
+    // Never accepted from outside: only this layer sets it.
     request.extensions_mut().remove::<Principal>();
     request.extensions_mut().remove::<Session>();
     if auth.credentials.is_open() {
@@ -175,7 +177,7 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
         }
         Err(refusal) => {
             if refusal.code == Code::Unauthenticated {
-                auth.tell(remote.map(|remote| remote.address), request.uri().path(), &refusal);
+                auth.log(remote.map(|remote| remote.address), request.uri().path(), &refusal);
             }
             auth.refuse(request.headers(), &refusal)
         }
@@ -183,10 +185,11 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
 }
 
 impl Auth {
-    /// A line for who tried and failed, once a minute for each network: `before` says how many others it stands for.
-    fn tell(&self, peer: Option<SocketAddr>, path: &str, refusal: &Refusal) {
+    /// Logs a failed attempt, once a minute for each network: `before` is the number of others that the line stands
+    /// for.
+    fn log(&self, peer: Option<SocketAddr>, path: &str, refusal: &Refusal) {
         let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-        let Some(before) = self.told.tell(address, self.clock.mono()) else { return };
+        let Some(before) = self.refusals.admits(address, self.clock.mono()) else { return };
         let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
         tracing::warn!(
             target: "rosterd::audit",
@@ -199,8 +202,8 @@ impl Auth {
         self.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
         let mut response = refused(is_grpc(headers), refusal);
         if response.status() == StatusCode::UNAUTHORIZED {
-            // A browser asks for a password in a dialog of its own where Basic is offered: for a page that somebody opens that
-            // is right, and what the console asks for behind its own page must not bring one up.
+            // A browser opens its own password dialog if Basic is offered: that is right for a page that somebody
+            // opens, but requests that the console makes from its page must not cause it.
             let script = headers.get("sec-fetch-mode").is_some_and(|mode| mode.as_bytes() != b"navigate");
             let challenge = if script {
                 "Bearer realm=\"rosterd\""
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_says_who_asks() {
+    fn a_secret_identifies_the_caller() {
         let auth = auth();
         let (worker, operator) = (secret(1).text().to_owned(), secret(2).text().to_owned());
         let who = |value: &str| name(auth.decide((&Method::GET, "/metrics"), &with(value), None));
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_says_who_asks_unless_a_secret_does() {
+    fn a_certificate_identifies_the_caller_unless_a_secret_does() {
         let auth = auth();
         let names = |name: &str| PeerNames { common: Some(name.to_owned()), ..PeerNames::default() };
         let who = |headers: &HeaderMap, common| {

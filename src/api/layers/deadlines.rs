@@ -1,5 +1,5 @@
-//! gRPC's calls end in time: by the client's own `grpc-timeout`, or by ours where it has none or a longer one.
-//! Streams have no deadline here: their services end them. Plain HTTP has its time from `web`.
+//! Deadlines for gRPC calls: the client's own `grpc-timeout`, or ours if it has none or a longer one. Streams have no
+//! deadline here: their services end them. Plain HTTP has its deadline from `web`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,7 @@ pub struct Deadlines {
     pub most: Duration,
 }
 
-/// When a request came. The server's own timer counts from a moment after this one, however long the layers between
-/// the two take.
+/// When a request arrived. The server's own timer starts a moment later, however long the layers between the two take.
 #[derive(Clone, Copy)]
 pub struct Arrived(Instant);
 
@@ -32,7 +31,7 @@ impl Arrived {
         Self(Instant::now())
     }
 
-    /// Noted outside of everything else that looks at the request.
+    /// Recorded before any other layer handles the request.
     pub fn note<B>(mut request: http::Request<B>) -> http::Request<B> {
         request.extensions_mut().insert(Self::now());
         request
@@ -45,7 +44,7 @@ pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, ne
         return next.run(request).await;
     }
     let time = grpc_timeout(request.headers()).unwrap_or(deadlines.most).min(deadlines.most);
-    // A moment early: the server around this one has a timer for the same header, and another status for it.
+    // A moment early: the server around this layer has a timer for the same header, with another status.
     let time = time - (time / 10).min(Duration::from_millis(10));
     let Arrived(at) = request.extensions().get().copied().unwrap_or_else(Arrived::now);
     tokio::time::timeout_at(at + time, next.run(request)).await.unwrap_or_else(|_| {
@@ -54,7 +53,7 @@ pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, ne
     })
 }
 
-/// At most eight digits and a unit, as gRPC has it.
+/// At most eight digits and a unit, as gRPC defines it.
 fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

@@ -1,8 +1,8 @@
-//! How much is carried out at a time: what is too much is refused at once and waits in no queue. Calls count
-//! until their answer's head, streams until their end; workers' streams and those of others have places of their own.
+//! Limits concurrency: excess requests are refused at once and never queued. Calls count until the headers of their
+//! answer, streams until their end; workers' streams and other streams have separate limits.
 //!
-//! What monitoring asks, and the files of the console, take no credential, so they take none of these places: they have few of
-//! their own for each address, until the answer has ended, and a short time to say what they ask.
+//! Requests of monitoring, and for files of the console, need no credential, so they do not use these limits: they have
+//! a few places of their own for each address, until the answer has ended, and a short time to arrive.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,12 +21,13 @@ use tokio::sync::Semaphore;
 
 use super::methods::{Access, Methods, Probe, access, probe};
 use super::{is_grpc, refused};
-use crate::connection::{Remote, network};
+use crate::connection::Remote;
 use crate::console::is_for;
+use crate::peer::network;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 
-/// How many at a time.
+/// The limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Calls.
@@ -37,10 +38,10 @@ pub struct Bounds {
     pub watchers: usize,
 }
 
-/// What monitoring may ask.
+/// The limits for monitoring.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeLimits {
-    /// Of each kind, from one address, at a time; of IPv6, one /64.
+    /// Concurrent requests of each kind, from one address; of IPv6, one /64.
     pub per_peer: usize,
     /// How long a request may take to arrive and its answer to begin.
     pub patience: Duration,
@@ -64,7 +65,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// At most so many at a time.
+    /// With these limits.
     pub fn new(
         methods: Arc<Methods>,
         bounds: Bounds,
@@ -132,7 +133,7 @@ impl Limits {
     }
 }
 
-/// The places of monitoring. No bound in total: connections have one, and so each network that asks.
+/// The places for monitoring. They need no total limit: connections have one, and so does each network.
 struct Probes {
     per_peer: usize,
     taken: Mutex<BTreeMap<(Probe, IpAddr), usize>>,
@@ -140,9 +141,10 @@ struct Probes {
 
 /// How much longer a login may take: the disk may be slow.
 const FOR_A_LOGIN: Duration = Duration::from_secs(2);
-/// How long a login at a provider may take, which is asked meanwhile.
+/// How long a login may take that queries an identity provider.
 const AT_A_PROVIDER: Duration = Duration::from_secs(30);
-/// So many times as many places has the console: a proxy is one address for all who look through it, and a page has files.
+/// The console has this many times as many places: all clients of a proxy share one address, and a page has several
+/// files.
 const FOR_PAGES: usize = 8;
 
 impl Probes {
@@ -161,7 +163,7 @@ impl Probes {
     }
 }
 
-/// Given back when it is dropped.
+/// Released when it is dropped.
 struct ProbePlace {
     probes: Arc<Probes>,
     key: (Probe, IpAddr),

@@ -1,90 +1,20 @@
-//! The methods and pages that this edge serves, and what each of them takes: the one table of rights. What is
-//! not in it is not served once credentials are required, however its path is spelled.
+//! The methods and pages that this edge serves, and the access that each requires: the one table of rights. Once
+//! credentials are required, a path that is not in it is not served, however it is spelled.
 
 use std::collections::BTreeMap;
 
 use http::Method;
 use prost::Message as _;
-use serde::{Deserialize, Serialize};
 
+pub use super::takes::{Access, Role};
 use crate::rest::table::{self, Found};
 use rosterd_wire::proto::v1::DESCRIPTOR;
-
-/// What a credential may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Works: opens worker streams, nothing else.
-    Worker,
-    /// Looks.
-    Viewer,
-    /// Looks, and keeps things running: triggers, holds, disables, cancels, drains.
-    Operator,
-    /// That, and says what the jobs are: applies and removes them.
-    Admin,
-}
-
-impl Role {
-    /// All, the least first.
-    pub const ALL: [Role; 4] = [Self::Worker, Self::Viewer, Self::Operator, Self::Admin];
-
-    /// As the credential file has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// What a method takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing.
-    Open,
-    /// Nothing either; who asks is looked at if it says so.
-    Anybody,
-    /// A worker's.
-    Worker,
-    /// A viewer's, or one that is more.
-    View,
-    /// An operator's or an admin's.
-    Operate,
-    /// An admin's.
-    Administer,
-}
-
-impl Access {
-    /// Whether a role is enough.
-    pub fn allows(self, role: Role) -> bool {
-        match self {
-            Self::Open | Self::Anybody => true,
-            Self::Worker => role == Role::Worker,
-            Self::View => role >= Role::Viewer,
-            Self::Operate => role >= Role::Operator,
-            Self::Administer => role == Role::Admin,
-        }
-    }
-
-    /// The least role that it takes, for a refusal.
-    pub fn takes(self) -> &'static str {
-        match self {
-            Self::Open | Self::Anybody => "none",
-            Self::Worker => "worker",
-            Self::View => "viewer",
-            Self::Operate => "operator",
-            Self::Administer => "admin",
-        }
-    }
-}
 
 /// The rule for a request; `None`: it is not served.
 pub fn access(method: &Method, path: &str) -> Option<Access> {
     match table::find(method, path) {
         Some(Found::Route(route)) => return Some(route.access),
-        // Refused there, with the method that it takes.
+        // Refused there, with the method that it accepts.
         Some(Found::OtherMethod(_)) => return Some(Access::View),
         None => {}
     }
@@ -119,29 +49,29 @@ pub fn access(method: &Method, path: &str) -> Option<Access> {
     }
 }
 
-/// Whether a path is of a gRPC service, there or not.
+/// Whether a path belongs to a gRPC service, existing or not.
 pub(crate) fn is_service(path: &str) -> bool {
     path.starts_with("/rosterd.") || path.starts_with("/grpc.")
 }
 
-/// What monitoring asks: it has places of its own, so that nobody without a credential takes those of others.
+/// Requests of monitoring: they have places of their own, so that callers without a credential take none of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Probe {
     /// A page that is answered at once.
     Page,
-    /// A call whose request is waited for.
+    /// A call whose request message has to arrive first.
     Call,
     /// A watch of the health.
     Watch,
-    /// A conversation about what is served.
+    /// A server reflection stream.
     Reflection,
     /// A file of the console, or a login to it.
     Console,
-    /// A login at a provider, which is asked.
+    /// A login that queries an identity provider.
     Login,
 }
 
-/// What a path is to monitoring; `None`: nothing.
+/// The kind of a monitoring path; `None`: it is another path.
 pub fn probe(path: &str) -> Option<Probe> {
     match path {
         "/healthz" | "/metrics" => Some(Probe::Page),
@@ -176,7 +106,7 @@ impl Default for Methods {
     fn default() -> Self {
         let mut methods: BTreeMap<_, _> =
             FOREIGN.iter().map(|(path, streams)| ((*path).to_owned(), *streams)).collect();
-        // The descriptors are our own, compiled in; without them every stream would be held to a deadline.
+        // The descriptors are our own, compiled in; without them every stream would have a deadline.
         let set = prost_types::FileDescriptorSet::decode(DESCRIPTOR).unwrap_or_default();
         for file in &set.file {
             for service in &file.service {
@@ -196,7 +126,7 @@ impl Methods {
         self.0.keys().map(String::as_str)
     }
 
-    /// Whether the path is one that streams.
+    /// Whether the path streams.
     pub fn streams(&self, path: &str) -> bool {
         let route = table::find(&Method::GET, path);
         matches!(route, Some(Found::Route(route)) if route.streams)
@@ -219,7 +149,10 @@ mod tests {
         let methods = Methods::default();
         assert!(methods.paths().any(|path| path == "/rosterd.v1.AdminService/ListJobs"));
         for path in methods.paths() {
-            assert!(access(&Method::POST, path).is_some(), "{path} has no rule: say who may call it");
+            assert!(
+                access(&Method::POST, path).is_some(),
+                "{path} has no rule: define the access that it requires"
+            );
         }
     }
 
@@ -242,7 +175,7 @@ mod tests {
     fn what_takes_no_credential_takes_no_place_of_others() {
         for path in Methods::default().paths().filter(|path| access(&Method::GET, path) == Some(Access::Open))
         {
-            assert!(probe(path).is_some(), "{path} is open, and has no places of its own");
+            assert!(probe(path).is_some(), "{path} is open, but has no limit of its own");
         }
     }
 

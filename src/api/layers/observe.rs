@@ -1,4 +1,4 @@
-//! Counts every request by its method and what came of it, and turns a panic of a handler into an answer.
+//! Counts every request by its method and outcome, and turns a panic of a handler into an answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use rosterd_runtime::tasks::panic_text;
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 
-/// What counts.
+/// The dependencies.
 pub struct Observer {
     /// The closed set of labels.
     pub methods: Arc<Methods>,
-    /// Where it is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What times it.
+    /// The clock that measures latencies.
     pub clock: SharedClock,
 }
 
@@ -40,7 +40,7 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
         broken(grpc)
     });
     let status = if grpc {
-        // A status that comes in trailers is of an answer that has begun well.
+        // A status in the trailers belongs to an answer that has started successfully.
         let header = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
         grpc_code(header.unwrap_or("0"))
     } else {
@@ -69,13 +69,13 @@ pub async fn layer(State(observer): State<Arc<Observer>>, request: Request, next
     response
 }
 
-/// One of a closed set: `_OTHER`, as the conventions have it, of a method that is none.
+/// One of a closed set: `_OTHER`, as the conventions have it, for an unknown method.
 fn verb(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
     known.into_iter().find(|known| method.as_str() == *known).unwrap_or("_OTHER")
 }
 
-/// The name of a gRPC status: `NOT_FOUND` of 5.
+/// The name of a gRPC status: `NOT_FOUND` for 5.
 fn grpc_code(status: &str) -> String {
     let name = format!("{:?}", tonic::Code::from_bytes(status.as_bytes()));
     let mut code = String::with_capacity(name.len() + 2);

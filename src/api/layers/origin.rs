@@ -1,7 +1,7 @@
-//! Where a request comes from, as far as a browser tells. A web page can send a person's browser to an address of that
-//! person's machine, under a name of the page's own, and nothing there asks for a credential: so gRPC is spoken over
-//! HTTP/2 alone, which a browser does not speak without TLS, never to a page, and a listener on loopback without
-//! credentials answers to the names of loopback only.
+//! Checks where a request comes from, as far as a browser shows it. A web page can make a person's browser send
+//! requests to an address of that person's machine, under a name of the page's own, and no credential is needed there.
+//! So gRPC is accepted over HTTP/2 only, which a browser does not use without TLS, and never from a page; and a
+//! listener on loopback without credentials answers to the names of loopback only.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_wire::text;
 
-/// What is asked of requests.
+/// The rules for requests.
 pub struct Origins {
-    /// Only names of loopback are answered to.
+    /// Only names of loopback are accepted.
     pub loopback: bool,
     /// Where refusals are counted.
     pub metrics: Arc<Metrics>,
@@ -29,7 +29,7 @@ pub async fn layer(State(origins): State<Arc<Origins>>, request: Request, next: 
     let grpc = is_grpc(request.headers());
     if let Err(refusal) = origins.decide(&request, grpc) {
         origins.metrics.refused.get_or_create(&[("code", refusal.code.as_str())]).inc();
-        // Over HTTP/1.1 nobody reads a status of gRPC.
+        // Clients over HTTP/1.1 do not read a gRPC status.
         return refused(grpc && request.version() == Version::HTTP_2, &refusal);
     }
     next.run(request).await
@@ -55,23 +55,24 @@ impl Origins {
     }
 }
 
-/// No client of gRPC sends these; a browser cannot leave them out.
+/// gRPC clients do not send these headers; a browser always does.
 fn no_page(headers: &HeaderMap) -> Result<(), Refusal> {
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
-    let told = match headers.get(header::ORIGIN) {
+    let found = match headers.get(header::ORIGIN) {
         Some(origin) => format!("Origin {:?}", shown(origin.as_bytes())),
         None if site.is_some_and(|site| !matches!(site, b"none" | b"same-origin")) => {
             format!("Sec-Fetch-Site {:?}", shown(site.unwrap_or_default()))
         }
         None => return Ok(()),
     };
-    let what = format!("{told}: gRPC is not for web pages: use a client of gRPC, which sends no such header");
+    let what =
+        format!("{found}: gRPC is not for web pages: use a client of gRPC, which sends no such header");
     Err(Refusal::new(Code::OriginRefused, what))
 }
 
-/// A browser sends what changes something from a page of this server, or not at all: a person's password or loopback
-/// address is of no use to other pages. Other programs send neither header. What the browser itself says of the page goes before a
-/// comparison of names: a proxy may ask under another name than the browser did.
+/// A browser may send a change only from a page of this server, so that other pages cannot make use of a person's
+/// password or loopback address. Other programs send neither header. What the browser itself says about the page
+/// overrides a comparison of names, since a proxy may use another name than the browser did.
 fn own_page(request: &Request) -> Result<(), Refusal> {
     let headers = request.headers();
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
@@ -91,10 +92,10 @@ fn own_page(request: &Request) -> Result<(), Refusal> {
     if !foreign && !other {
         return Ok(());
     }
-    let told = origin.or(site).unwrap_or_default();
+    let page = origin.or(site).unwrap_or_default();
     let what = format!(
         "it comes from a page of {:?}: changes are taken from pages of this server and from programs",
-        shown(told)
+        shown(page)
     );
     Err(Refusal::new(Code::OriginRefused, what))
 }
@@ -111,7 +112,7 @@ fn loopback(host: &[u8]) -> Result<(), Refusal> {
     Err(Refusal::new(Code::OriginRefused, what))
 }
 
-/// Whether a host, with or without a port, is this machine by a name that nobody can point elsewhere.
+/// Whether a host, with or without a port, is this machine under a name that cannot be made to resolve elsewhere.
 fn is_loopback(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else { return false };

@@ -1,6 +1,6 @@
-//! What plain HTTP passes beside the layers that it shares with gRPC, all of it tower-http's: an id for each request, a span
-//! around what is done for it, compression, an end in time, a bound on what it sends. What the library refuses without a word is
-//! said here, by a code.
+//! The layers for plain HTTP beside those that it shares with gRPC, all of them from tower-http: an id for each
+//! request, a span, compression, a deadline, a limit for the body. If the library refuses a request without a message,
+//! it is given one here, with a code.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -29,21 +29,21 @@ use rosterd_session::code::{Code, Refusal};
 
 /// The header of the id, in requests and answers.
 pub(crate) const ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longer ones are not taken over.
+/// Longer ones are replaced.
 const LONGEST_ID: usize = 128;
-/// Shorter answers are not worth it.
+/// Shorter answers are not worth compressing.
 const WORTH: u64 = 512;
 
-/// What stands right before the handlers: how long they may take, and how much they are sent.
+/// The layers directly around the handlers: the deadline, and the size limit of the body.
 pub(crate) fn bounded(router: Router, time: Duration, bytes: usize) -> Router {
     let bounds = ServiceBuilder::new()
-        .layer(from_fn(said))
+        .layer(from_fn(explain))
         .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, time))
         .layer(RequestBodyLimitLayer::new(bytes));
     router.layer(axum::extract::DefaultBodyLimit::disable()).layer(bounds)
 }
 
-/// What stands before all other layers. `name`: of this run of this coordinator alone.
+/// The layers around all others. `name`: unique to this run of this coordinator.
 pub(crate) fn around(router: Router, methods: Arc<Methods>, name: &str) -> Router {
     let span = move |request: &Request| {
         let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok());
@@ -61,14 +61,14 @@ pub(crate) fn around(router: Router, methods: Arc<Methods>, name: &str) -> Route
                 .make_span_with(span)
                 .on_request(())
                 .on_response(DefaultOnResponse::new().level(Level::DEBUG).latency_unit(LatencyUnit::Micros))
-                // Whoever refuses says so, and counts it.
+                // Whatever refuses a request logs and counts it.
                 .on_failure(()),
         )
         .layer(from_fn(problem::layer));
     router.layer(layers)
 }
 
-/// Takes away an id that is not fit to be shown and kept: a header of any bytes is not.
+/// Removes an id that should not be shown or kept, since a header can hold any bytes.
 fn fit(mut request: Request) -> Request {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
     let is_fit = |id: &HeaderValue| (1..=LONGEST_ID).contains(&id.len()) && id.as_bytes().iter().all(plain);
@@ -80,7 +80,7 @@ fn fit(mut request: Request) -> Request {
     request
 }
 
-/// Ids of one run of one coordinator: its mark and a number, without any chance in it.
+/// Ids of one run of one coordinator: its mark and a number, without randomness.
 #[derive(Debug, Clone)]
 struct Numbered {
     mark: u32,
@@ -103,8 +103,8 @@ impl MakeRequestId for Numbered {
     }
 }
 
-/// The bounds' own answers have no words.
-async fn said(request: Request, next: Next) -> Response {
+/// The library's own refusals have no message.
+async fn explain(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let refusal = match response.status() {
         _ if response.extensions().get::<Refusal>().is_some() || problem::is_one(&response) => {
@@ -143,7 +143,7 @@ mod tests {
         for bad in [&b""[..], b"a b", b"a\xff", b"<a>", b"a\"", &[b'a'; LONGEST_ID + 1]] {
             assert_eq!(kept(&[bad]), None, "{bad:?}");
         }
-        assert_eq!(kept(&[b"a", b"b"]), None, "which of them?");
+        assert_eq!(kept(&[b"a", b"b"]), None, "two ids are ambiguous");
     }
 
     #[test]
@@ -163,6 +163,6 @@ mod tests {
             "{first} {second}"
         );
         assert_ne!(first, id(&mut there));
-        assert_eq!(first, id(&mut Numbered::new("a-1")), "a simulation plays alike again");
+        assert_eq!(first, id(&mut Numbered::new("a-1")), "a simulation is repeatable");
     }
 }

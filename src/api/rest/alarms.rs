@@ -1,4 +1,4 @@
-//! Alarms: what is wrong, who was told, and what is not told for a time. Of the coordinator that is asked.
+//! Alarms: current problems, who was notified, and silences. They belong to the coordinator that is asked.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use utoipa::{IntoParams, ToSchema};
 use super::problem::Problem;
 use super::shape::time;
 use super::{Answer, Json, Query, Shared, Who};
-use crate::alarms::Wanted;
+use crate::alarms::SilenceRequest;
 
 /// Longest body of a silence.
 const BODY: usize = 16 << 10;
 
-/// What is wrong, and what became of it.
+/// Current and recent alarms.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Alarms {
-    /// What holds, raised by this coordinator.
+    /// Active alarms, raised by this coordinator.
     active: Vec<Alarm>,
-    /// What was over lately, the latest first.
+    /// Recently resolved alarms, the latest first.
     resolved: Vec<Alarm>,
     silences: Vec<Silence>,
     receivers: Vec<Receiver>,
@@ -46,20 +46,20 @@ pub(super) struct Alarm {
     severity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     job_name: Option<String>,
-    /// What is wrong, for people.
+    /// The problem, for people.
     text: String,
-    /// Since when it was seen.
+    /// Since when it has been observed.
     since: String,
     raised_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_at: Option<String>,
-    /// Somebody asked that it is not told.
+    /// Whether it is silenced: then nobody is notified.
     silenced: bool,
-    /// Receivers that know of it.
+    /// Receivers that were notified.
     told: Vec<String>,
 }
 
-/// What is not told for a time.
+/// A silence: until it ends, nobody is notified of the alarms that it matches.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Silence {
@@ -70,26 +70,26 @@ pub(super) struct Silence {
     job: Option<String>,
     until: String,
     comment: String,
-    /// Who made it.
+    /// The credential that created it.
     by: String,
 }
 
-/// Somebody who is told.
+/// A receiver of notifications.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Receiver {
     name: String,
     form: &'static str,
-    /// Failures since the last message that was taken.
+    /// Failures since the last accepted message.
     failures: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// When it is tried again.
+    /// When the next attempt is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_attempt_at: Option<String>,
 }
 
-/// An attempt to tell somebody.
+/// An attempt to notify a receiver.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Delivery {
@@ -99,16 +99,16 @@ pub(super) struct Delivery {
     title: String,
     /// The keys of its alarms.
     keys: Vec<String>,
-    /// Since one was taken.
+    /// The number of this attempt since the last accepted message.
     attempt: u32,
     test: bool,
-    /// It was taken.
+    /// Whether the receiver accepted it.
     delivered: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// A job that names a receiver which cannot be used.
+/// A job that names an unusable receiver.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RefusedHandler {
@@ -168,12 +168,12 @@ fn receiver(receiver: desk::ReceiverView) -> Receiver {
 }
 
 #[utoipa::path(get, path = "/api/alarms", tag = "alarms", responses((status = 200, body = Alarms)))]
-/// Lists alarms that this coordinator raised, what was over lately, silences, receivers and the last messages.
+/// Lists alarms that this coordinator raised, recently resolved ones, silences, receivers and the last messages.
 pub(super) async fn list_alarms(State(rest): Shared) -> Answer<Alarms> {
     let View { active, resolved, silences, receivers, deliveries, refused } = rest.alarms.view();
     let refused = refused.into_iter().map(|(job, why)| RefusedHandler { job_name: job.to_string(), why });
     Ok(Json(Alarms {
-        active: active.into_iter().map(|of| alarm(of.alarm, of.silenced, of.told)).collect(),
+        active: active.into_iter().map(|of| alarm(of.alarm, of.silenced, of.notified)).collect(),
         resolved: resolved.into_iter().map(|of| alarm(of, false, Vec::new())).collect(),
         silences: silences.into_iter().map(silence).collect(),
         receivers: receivers.into_iter().map(receiver).collect(),
@@ -182,17 +182,17 @@ pub(super) async fn list_alarms(State(rest): Shared) -> Answer<Alarms> {
     }))
 }
 
-/// What is not to be told, and for how long.
+/// What to silence, and how long.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewSilence {
-    /// Alarms of this kind; of all unless said.
+    /// Alarms of this kind; default: all kinds.
     alarm: Option<String>,
-    /// Of this job, or of jobs that begin so where it ends with `*`; of all, and of coordinators, unless said.
+    /// Of this job, or of jobs with this prefix if it ends with `*`; default: all jobs, and coordinators.
     job: Option<String>,
-    /// Until then; or give durationMs.
+    /// Until this time; either this or durationMs is required.
     until: Option<String>,
-    /// For so long, in milliseconds.
+    /// How long, in milliseconds.
     duration_ms: Option<u64>,
     /// Why.
     #[serde(default)]
@@ -200,7 +200,8 @@ pub(super) struct NewSilence {
 }
 
 #[utoipa::path(put, path = "/api/alarms/silences/{id}", tag = "alarms", params(("id" = String, Path)), request_body = NewSilence, responses((status = 200, body = Silence), (status = 400, body = Problem)))]
-/// Silences alarms for a time: they are raised and shown, and not told. Holds on the coordinator that is asked.
+/// Silences alarms for a time: they are raised and shown, but nobody is notified. Applies to the coordinator that is
+/// asked.
 pub(super) async fn put_silence(
     State(rest): Shared,
     who: Who,
@@ -215,12 +216,12 @@ pub(super) async fn put_silence(
     let until = until.as_deref().map(Time::parse).transpose();
     let until = until.map_err(|error| Problem::invalid("until", error))?;
     let duration = duration_ms.map(Duration::from_millis);
-    let wanted = Wanted { alarm, job, until, duration, comment };
-    Ok(Json(silence(rest.alarms.silence(who.0.as_ref(), id, wanted).await?)))
+    let request = SilenceRequest { alarm, job, until, duration, comment };
+    Ok(Json(silence(rest.alarms.silence(who.0.as_ref(), id, request).await?)))
 }
 
-#[utoipa::path(delete, path = "/api/alarms/silences/{id}", tag = "alarms", params(("id" = String, Path)), responses((status = 200, body = Vec<Silence>, description = "Those that are left."), (status = 404, body = Problem)))]
-/// Takes a silence away: what holds is told.
+#[utoipa::path(delete, path = "/api/alarms/silences/{id}", tag = "alarms", params(("id" = String, Path)), responses((status = 200, body = Vec<Silence>, description = "The remaining silences."), (status = 404, body = Problem)))]
+/// Removes a silence: receivers are notified of the alarms that are still active.
 pub(super) async fn delete_silence(
     State(rest): Shared,
     who: Who,
@@ -230,22 +231,22 @@ pub(super) async fn delete_silence(
     Ok(Json(rest.alarms.view().silences.into_iter().map(silence).collect()))
 }
 
-/// Who is tried.
+/// Which receivers to test.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Tried {
-    /// Only this receiver; all that are configured unless said.
+pub(super) struct TestQuery {
+    /// Only this receiver; default: all configured receivers.
     receiver: Option<String>,
 }
 
-#[utoipa::path(post, path = "/api/alarms/test", tag = "alarms", params(Tried), responses((status = 200, body = Vec<Delivery>), (status = 404, body = Problem)))]
-/// Sends a test message to receivers, and answers what became of each.
+#[utoipa::path(post, path = "/api/alarms/test", tag = "alarms", params(TestQuery), responses((status = 200, body = Vec<Delivery>), (status = 404, body = Problem)))]
+/// Sends a test message to each receiver, and returns the results.
 pub(super) async fn test_alarms(
     State(rest): Shared,
     who: Who,
-    Query(tried): Query<Tried>,
+    Query(query): Query<TestQuery>,
 ) -> Answer<Vec<Delivery>> {
-    let done = rest.alarms.test(who.0.as_ref(), tried.receiver.as_deref()).await?;
+    let done = rest.alarms.test(who.0.as_ref(), query.receiver.as_deref()).await?;
     Ok(Json(done.into_iter().map(delivery).collect()))
 }

@@ -1,4 +1,4 @@
-//! What is changed: each is an operation of the coordinator, answered once its effect is durable.
+//! Changes: each is an operation of the coordinator, answered once its effect is durable.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::problem::Problem;
 use super::shape::{self, JobChange};
 use super::{Answer, Json, Query, Shared, Who, instance, job, server};
 
-/// What goes with taking something out of service, or removing it.
+/// Options for disabling or removing something.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Cancel {
-    /// Stop the runs in flight as well; else they finish.
+    /// Cancel the runs in flight as well; otherwise they finish.
     #[serde(default)]
     cancel: bool,
 }
@@ -32,9 +32,9 @@ pub(super) async fn carry_out(rest: &super::Rest, who: Who, operation: Operation
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Fire {
-    /// Only these, separated by commas.
+    /// Only these items, separated by commas; default: all.
     items: Option<String>,
-    /// Where an item is running, run it once more after that; else the trigger is refused.
+    /// If an item is running, run it once more after that; otherwise the trigger is refused.
     #[serde(default)]
     after_current: bool,
 }
@@ -63,7 +63,7 @@ fn enable(target: Target, name: String, enabled: bool, cancel: bool) -> Result<O
 }
 
 #[utoipa::path(post, path = "/api/jobs/{job}/disable", tag = "jobs", params(("job" = String, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a job out of service.
+/// Disables a job.
 pub(super) async fn disable_job(
     State(rest): Shared,
     who: Who,
@@ -74,7 +74,7 @@ pub(super) async fn disable_job(
 }
 
 #[utoipa::path(delete, path = "/api/jobs/{job}/disable", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a job back into service.
+/// Enables a job.
 pub(super) async fn enable_job(
     State(rest): Shared,
     who: Who,
@@ -84,7 +84,7 @@ pub(super) async fn enable_job(
 }
 
 #[utoipa::path(post, path = "/api/jobs/{job}/pause", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Holds a job's scheduled fires: they count as missed (paused). The assignment stays.
+/// Pauses a job's scheduled fires: they count as missed (paused). The assignment does not change.
 pub(super) async fn pause_job(
     State(rest): Shared,
     who: Who,
@@ -94,7 +94,7 @@ pub(super) async fn pause_job(
 }
 
 #[utoipa::path(delete, path = "/api/jobs/{job}/pause", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Lets a job's scheduled fires go on, from the next one.
+/// Resumes a job's scheduled fires, from the next one.
 pub(super) async fn resume_job(
     State(rest): Shared,
     who: Who,
@@ -104,14 +104,14 @@ pub(super) async fn resume_job(
 }
 
 #[utoipa::path(post, path = "/api/jobs/{job}/shutdown", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Shuts a job's instances down for it, each as it is now; they may register again.
+/// Shuts down a job's current instances. They may register again.
 pub(super) async fn shut_job_down(
     State(rest): Shared,
     who: Who,
     Path(name): Path<String>,
 ) -> Answer<Vec<JobChange>> {
     let name = job(name)?;
-    // That the job is there, also where it has no instance.
+    // Checks that the job exists, even if it has no instance.
     rest.backend.job(&name, 0).await?;
     let mut changes = Vec::new();
     for row in rest.backend.instances(Some(&name)).await? {
@@ -123,7 +123,7 @@ pub(super) async fn shut_job_down(
 }
 
 #[utoipa::path(post, path = "/api/jobs/{job}/sharding/{item}/disable", tag = "jobs", params(("job" = String, Path), ("item" = u32, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes an item out of service.
+/// Disables an item.
 pub(super) async fn disable_item(
     State(rest): Shared,
     who: Who,
@@ -134,7 +134,7 @@ pub(super) async fn disable_item(
 }
 
 #[utoipa::path(delete, path = "/api/jobs/{job}/sharding/{item}/disable", tag = "jobs", params(("job" = String, Path), ("item" = u32, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes an item back into service.
+/// Enables an item.
 pub(super) async fn enable_item(
     State(rest): Shared,
     who: Who,
@@ -144,7 +144,7 @@ pub(super) async fn enable_item(
 }
 
 #[utoipa::path(post, path = "/api/jobs/{job}/sharding/{item}/cancel", tag = "jobs", params(("job" = String, Path), ("item" = u32, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Stops the run of an item that is in flight.
+/// Cancels an item's run in flight.
 pub(super) async fn cancel_run(
     State(rest): Shared,
     who: Who,
@@ -159,7 +159,8 @@ pub(super) fn number(text: &str) -> Result<Item, Problem> {
         .map_err(|_| Problem::invalid("item", format!("{text:?} is not the number of an item")))
 }
 
-/// Does something to a machine for all jobs that know it. Each job is a change of its own: those that refuse are among them.
+/// Changes a machine for all jobs that know it. Each job is a change of its own: the result includes those that were
+/// refused.
 async fn on_machine(
     rest: &super::Rest,
     who: Who,
@@ -171,7 +172,7 @@ async fn on_machine(
 }
 
 #[utoipa::path(post, path = "/api/servers/{server}/disable", tag = "servers", params(("server" = String, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a machine out of service for all its jobs.
+/// Disables a machine for all its jobs.
 pub(super) async fn disable_server(
     State(rest): Shared,
     who: Who,
@@ -182,7 +183,7 @@ pub(super) async fn disable_server(
 }
 
 #[utoipa::path(delete, path = "/api/servers/{server}/disable", tag = "servers", params(("server" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a machine back into service for all its jobs.
+/// Enables a machine for all its jobs.
 pub(super) async fn enable_server(
     State(rest): Shared,
     who: Who,
@@ -192,7 +193,7 @@ pub(super) async fn enable_server(
 }
 
 #[utoipa::path(post, path = "/api/servers/{server}/shutdown", tag = "servers", params(("server" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Shuts all instances on a machine down.
+/// Shuts down all instances on a machine.
 pub(super) async fn shut_server_down(
     State(rest): Shared,
     who: Who,
@@ -202,7 +203,7 @@ pub(super) async fn shut_server_down(
 }
 
 #[utoipa::path(delete, path = "/api/servers/{server}", tag = "servers", params(("server" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Forgets a machine without instances.
+/// Removes a machine without instances.
 pub(super) async fn remove_server(
     State(rest): Shared,
     who: Who,
@@ -211,7 +212,7 @@ pub(super) async fn remove_server(
     on_machine(&rest, who, address, MachineAction::Remove).await
 }
 
-/// The same to a machine for one job.
+/// The same for one job.
 async fn on_machine_for(
     rest: &super::Rest,
     who: Who,
@@ -221,7 +222,7 @@ async fn on_machine_for(
 ) -> Answer<Vec<JobChange>> {
     let operation = Operation::Machine { machine: server(address)?, jobs: vec![job(name)?], action };
     let done = rest.operator.operate(who.0, operation).await?;
-    // Of several jobs those that refuse are among the changes; this is the only one.
+    // With several jobs a refusal is one of the changes; here it is the only one.
     if let Some((ChangeEffect::Refused(code), line)) =
         done.changes.first().map(|(_, change)| (change.effect, change.line.clone()))
     {
@@ -231,7 +232,7 @@ async fn on_machine_for(
 }
 
 #[utoipa::path(post, path = "/api/servers/{server}/jobs/{job}/disable", tag = "servers", params(("server" = String, Path), ("job" = String, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a machine out of service for one job.
+/// Disables a machine for one job.
 pub(super) async fn disable_server_job(
     State(rest): Shared,
     who: Who,
@@ -242,7 +243,7 @@ pub(super) async fn disable_server_job(
 }
 
 #[utoipa::path(delete, path = "/api/servers/{server}/jobs/{job}/disable", tag = "servers", params(("server" = String, Path), ("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Takes a machine back into service for one job.
+/// Enables a machine for one job.
 pub(super) async fn enable_server_job(
     State(rest): Shared,
     who: Who,
@@ -252,7 +253,7 @@ pub(super) async fn enable_server_job(
 }
 
 #[utoipa::path(post, path = "/api/servers/{server}/jobs/{job}/shutdown", tag = "servers", params(("server" = String, Path), ("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Shuts a job's instances on a machine down.
+/// Shuts down a job's instances on a machine.
 pub(super) async fn shut_server_job_down(
     State(rest): Shared,
     who: Who,
@@ -262,7 +263,7 @@ pub(super) async fn shut_server_job_down(
 }
 
 #[utoipa::path(delete, path = "/api/servers/{server}/jobs/{job}", tag = "servers", params(("server" = String, Path), ("job" = String, Path)), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Forgets, for one job, a machine without instances.
+/// Removes a machine without instances from one job.
 pub(super) async fn remove_server_job(
     State(rest): Shared,
     who: Who,
@@ -271,17 +272,17 @@ pub(super) async fn remove_server_job(
     on_machine_for(&rest, who, address, name, MachineAction::Remove).await
 }
 
-/// How long a worker may take to leave.
+/// How long a worker may take to drain.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Grace {
-    /// For its runs, in milliseconds; then they are handed back. Unless said: as long as the worker allows.
+    /// How long its runs may take, in milliseconds; after that they are handed back. Default: as long as the worker allows.
     grace_ms: Option<u64>,
 }
 
 #[utoipa::path(post, path = "/api/instances/{instance}/drain", tag = "servers", params(("instance" = String, Path), Grace), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Asks a worker process to finish what it runs and to leave all its jobs.
+/// Drains a worker process: it finishes its runs and leaves all its jobs.
 pub(super) async fn drain(
     State(rest): Shared,
     who: Who,
@@ -297,7 +298,7 @@ pub(super) async fn drain(
 }
 
 #[utoipa::path(delete, path = "/api/jobs/config/{job}", tag = "configuration", params(("job" = String, Path), Cancel), responses((status = 200, body = Vec<JobChange>), (status = 404, body = Problem)))]
-/// Removes a job and all that is known of it.
+/// Removes a job and all its state.
 pub(super) async fn remove_job(
     State(rest): Shared,
     who: Who,

@@ -1,4 +1,5 @@
-//! Says of a configuration what is wrong with it, what it would change and when it would fire, and changes nothing.
+//! Checks a configuration without changing anything: what is wrong with it, what it would change, and when it would
+//! fire.
 
 use axum::extract::State;
 use rosterd_coordinator::handle::Operation;
@@ -14,36 +15,36 @@ use super::problem::Problem;
 use super::shape::{self, FieldChange, time};
 use super::{Answer, Json, Shared, Who};
 
-/// So many scheduled times are told.
+/// How many scheduled times are returned.
 const UPCOMING: usize = 20;
 
-/// What is said of a configuration.
+/// The result of checking a configuration.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Checked {
-    /// As far as it can be read.
+    /// The name, if it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job_name: Option<String>,
-    /// All that is wrong; empty: it can be applied.
+    /// All defects; empty if it can be applied.
     pub(crate) defects: Vec<FieldDefect>,
-    /// `would_create`, `would_change` or `unchanged`; absent: it cannot be applied.
+    /// `would_create`, `would_change` or `unchanged`; absent if it cannot be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) effect: Option<&'static str>,
-    /// What would differ from what is stored.
+    /// The fields that differ from the stored configuration.
     pub(crate) fields: Vec<FieldChange>,
-    /// Fields that would be kept without effect, and what to use instead.
+    /// Fields that would be stored without effect, and what to use instead.
     pub(crate) warnings: Vec<String>,
-    /// The next 20 scheduled times that it would have; none: it would run only when triggered, or nothing is scheduled any more.
+    /// Its next 20 scheduled times; empty if it would run only when triggered, or has no scheduled time left.
     pub(crate) upcoming: Vec<String>,
 }
 
-/// Something that is wrong with a configuration.
+/// A defect of a configuration.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FieldDefect {
-    /// Its path, for example `rosterd.retries.max_attempts`; empty: the whole.
+    /// Its path, for example `rosterd.retries.max_attempts`; empty if it concerns the whole file.
     pub(crate) field: String,
-    /// The value, as far as it may be shown.
+    /// The value, if it may be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<String>,
     /// What is wrong, and what to do.
@@ -51,7 +52,8 @@ pub(crate) struct FieldDefect {
 }
 
 #[utoipa::path(post, path = "/api/jobs/config/check", tag = "configuration", request_body(description = "A job file with one job.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Checked), (status = 400, body = Problem)))]
-/// Checks a configuration and changes nothing: all defects by field, what it would change, and when it would fire.
+/// Checks a configuration without applying it: returns all defects by field, what it would change, and when it would
+/// fire.
 pub(super) async fn check_config(State(rest): Shared, who: Who, text: String) -> Answer<Checked> {
     if text.len() > MAX_CONFIG {
         return Err(Problem::invalid("body", format!("{} bytes are more than {MAX_CONFIG}", text.len())));
@@ -94,7 +96,7 @@ fn defective<'a>(defects: impl Iterator<Item = &'a Defect> + Clone) -> Checked {
     Checked { job_name, defects: defects.map(of).collect(), ..Checked::default() }
 }
 
-/// The next scheduled times, had it been applied now.
+/// The next scheduled times if it were applied now.
 fn upcoming(spec: &JobSpec, now: Time) -> Vec<Time> {
     let schedule = Rules::of(spec, &Sharding::made_at(now)).ok().and_then(|rules| rules.schedule);
     schedule.iter().flat_map(|schedule| schedule.iter(now).take(UPCOMING)).collect()

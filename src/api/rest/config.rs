@@ -1,4 +1,4 @@
-//! A job's configuration: read with a tag, and written under it, so that nobody overwrites what they have not seen.
+//! A job's configuration: reads return a tag, and writes require it, so that nobody overwrites what they have not seen.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::shape::{self, JobChange};
 use super::{Answer, Json, Query, Rest, Shared, Who, job};
 
-/// The one job that is stored under a name; `None`: there is none.
+/// The job that is stored under a name; a problem if it does not exist.
 async fn stored(rest: &Rest, name: &str) -> Result<JobSpec, Problem> {
     let name = job(name.to_owned())?;
     let text = rest.backend.job(&name, 0).await?.spec;
@@ -32,7 +32,7 @@ fn tag(spec: &JobSpec) -> String {
     format!("\"{hex}\"")
 }
 
-#[utoipa::path(get, path = "/api/jobs/config/{job}", tag = "configuration", params(("job" = String, Path)), responses((status = 200, body = Object, description = "A job file as JSON, Elastic-Job's field names. The header ETag names this state of it."), (status = 404, body = Problem)))]
+#[utoipa::path(get, path = "/api/jobs/config/{job}", tag = "configuration", params(("job" = String, Path)), responses((status = 200, body = Object, description = "The job file as JSON, with Elastic-Job's field names. The header ETag identifies this version of it."), (status = 404, body = Problem)))]
 /// Shows a job's configuration.
 pub(super) async fn get_config(State(rest): Shared, Path(name): Path<String>) -> Result<Response, Problem> {
     let spec = stored(&rest, &name).await?;
@@ -42,18 +42,18 @@ pub(super) async fn get_config(State(rest): Shared, Path(name): Path<String>) ->
     Ok(response)
 }
 
-/// How a job file is applied.
+/// Options for applying a job file.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Apply {
-    /// Change nothing, say what would be changed.
+    /// Change nothing: return what would change.
     #[serde(default)]
     dry_run: bool,
 }
 
-#[utoipa::path(put, path = "/api/jobs/config", tag = "configuration", params(Apply, ("If-Match" = Option<String>, Header, description = "The ETag of the configuration that this one replaces: if it is another by now, 412 and nothing is changed. Goes with one job.")), request_body(description = "A job file with one job or several, Elastic-Job's field names: an object, or a list of them.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Vec<JobChange>), (status = 400, body = Problem), (status = 412, body = Problem)))]
-/// Makes or changes jobs.
+#[utoipa::path(put, path = "/api/jobs/config", tag = "configuration", params(Apply, ("If-Match" = Option<String>, Header, description = "The ETag of the configuration to replace: if it has changed since, the request is refused with 412. Only for a file with one job.")), request_body(description = "A job file with one or several jobs, with Elastic-Job's field names: an object, or a list of objects.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Vec<JobChange>), (status = 400, body = Problem), (status = 412, body = Problem)))]
+/// Creates or changes jobs.
 pub(super) async fn put_config(
     State(rest): Shared,
     who: Who,
@@ -80,7 +80,7 @@ pub(super) async fn put_config(
             let names = wanted.to_str().unwrap_or_default();
             names.split(',').any(|name| name.trim() == "*" || name.trim() == tag(current))
         });
-        // Until the change is committed it stays what it is now, or the change is refused.
+        // If the configuration changes before the commit, the change is refused.
         *expected = Some(Box::new(current.ok_or_else(changed)?));
     }
     let done = rest.operator.operate(who.0, operation).await.map_err(|refusal| match refusal.code {
@@ -91,6 +91,7 @@ pub(super) async fn put_config(
 }
 
 fn changed() -> Problem {
-    let what = "the configuration is not the one of If-Match (any more): read it again, and change that";
+    let what =
+        "the configuration does not match If-Match: it may have changed; read it again, and change that";
     Problem::new(Code::ConfigChanged, what).under(StatusCode::PRECONDITION_FAILED)
 }

@@ -1,4 +1,4 @@
-//! What was counted by job and interval, of all coordinators where they share a history.
+//! Counts by job and interval, of all coordinators if they share a history.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use utoipa::{IntoParams, ToSchema};
 use super::problem::Problem;
 use super::{Json, Query, Shared, job};
 
-/// How far back is counted where nobody says.
+/// The default span.
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Which counts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Asked {
-    /// Only of this job.
+pub(super) struct CountsQuery {
+    /// Only counts of this job.
     job: Option<String>,
-    /// Not before this (RFC 3339): a day before `to` unless said. The interval that it is in counts whole.
+    /// Not before this (RFC 3339); default: a day before `to`. The interval that contains it is counted as a whole.
     from: Option<String>,
-    /// Before this (RFC 3339): now unless said.
+    /// Before this (RFC 3339); default: now.
     to: Option<String>,
-    /// How long an interval is: whole minutes that divide an hour (`1m`, `5m`), whole hours that divide a day (`1h`, `6h`), or
-    /// `1d`; `1h` unless said. Intervals are UTC's. Below an hour for a day at most.
+    /// The length of an interval: whole minutes that divide an hour (`1m`, `5m`), whole hours that divide a day (`1h`,
+    /// `6h`), or `1d`; default: `1h`. Intervals are in UTC. Below an hour, the span may be a day at most.
     interval: Option<String>,
 }
 
-/// What was counted of a job within an interval.
+/// Counts of a job within an interval.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Count {
     job_name: String,
-    /// The interval's beginning.
+    /// The start of the interval.
     from: String,
     /// Its end.
     to: String,
-    /// Runs that began in it.
+    /// Runs that started in it.
     runs: u64,
-    /// Of those that ended in it, by outcome.
+    /// Runs that ended in it, by outcome.
     succeeded: u64,
     failed: u64,
     timed_out: u64,
@@ -51,24 +51,24 @@ pub(crate) struct Count {
     misfired: u64,
     skipped: u64,
     missed: u64,
-    /// What the runs that ended in it say that they processed, and what of it failed.
+    /// Records processed by the runs that ended in it, and how many of them failed.
     records_processed: u64,
     records_failed: u64,
 }
 
-#[utoipa::path(get, path = "/api/counts", tag = "history", params(Asked), responses((status = 200, body = Vec<Count>), (status = 400, body = Problem)))]
-/// Counts runs, fires and records by job and interval, the oldest first; what has nothing to count is left out.
+#[utoipa::path(get, path = "/api/counts", tag = "history", params(CountsQuery), responses((status = 200, body = Vec<Count>), (status = 400, body = Problem)))]
+/// Counts runs, fires and records by job and interval, the oldest first; intervals without any are omitted.
 pub(super) async fn counts(
     State(rest): Shared,
-    Query(asked): Query<Asked>,
+    Query(query): Query<CountsQuery>,
 ) -> Result<Json<Vec<Count>>, Problem> {
     let read = |field: &str, text: &Option<String>| {
         let read = text.as_deref().map(Time::parse).transpose();
         read.map_err(|error| Problem::invalid(field, error))
     };
-    let to = read("to", &asked.to)?.unwrap_or_else(|| rest.clock.wall());
-    let from = read("from", &asked.from)?.unwrap_or_else(|| to.minus(DAY));
-    let interval = interval(asked.interval.as_deref().unwrap_or("1h"))?;
+    let to = read("to", &query.to)?.unwrap_or_else(|| rest.clock.wall());
+    let from = read("from", &query.from)?.unwrap_or_else(|| to.minus(DAY));
+    let interval = interval(query.interval.as_deref().unwrap_or("1h"))?;
     if from >= to {
         return Err(Problem::invalid("from", format!("{from} is not before to, {to}")));
     }
@@ -78,7 +78,7 @@ pub(super) async fn counts(
             "below an hour it is for a day at most: give from and to, or 1h",
         ));
     }
-    let of = asked.job.map(job).transpose()?;
+    let of = query.job.map(job).transpose()?;
     let counted = rest.history.counts(of, from, to, interval).await?;
     Ok(Json(counted.into_iter().map(|row| count(row, interval)).collect()))
 }
@@ -95,7 +95,7 @@ fn interval(text: &str) -> Result<Duration, Problem> {
     seconds.filter(|seconds| *seconds > 0 && whole % *seconds == 0).map(Duration::from_secs).ok_or_else(
         || {
             let what =
-                "is no interval: write minutes that divide an hour (5m), hours that divide a day (6h), or 1d";
+                "is not an interval: use minutes that divide an hour (5m), hours that divide a day (6h), or 1d";
             Problem::invalid("interval", format!("{text:?} {what}"))
         },
     )

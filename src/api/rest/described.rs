@@ -1,6 +1,6 @@
-//! What the annotations of the handlers leave out, since it is the same for all: the statuses that the layers answer, that refusals
-//! are `application/problem+json`, the ways to show who one is, a name for each operation. From the table of rights, so that what
-//! a route may be refused with is written down once.
+//! Completes the document with what is the same for all handlers: the statuses that the layers return, that refusals
+//! are `application/problem+json`, the authentication schemes, a name for each operation. Derived from the table of
+//! rights, so that each route's possible refusals are written down once.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,31 @@ use utoipa::openapi::OpenApi as Document;
 
 use super::problem::KIND;
 use super::table::{self, Found};
-use crate::layers::methods::Access;
+use crate::layers::takes::Access;
 
-/// What every operation may be answered.
+/// The statuses that every operation may return.
 const ALL: [(u16, &str); 5] = [
-    (403, "A web page of another site asks, or the host is not one that this coordinator answers to."),
     (
-        429,
-        "As many requests as it takes are being carried out (OVERLOADED): try another coordinator, or later.",
+        403,
+        "The request comes from a web page of another site, or its host is not one that this coordinator serves.",
     ),
-    (500, "A defect in the coordinator (DEFECT)."),
-    (503, "The store cannot be asked, the coordinator is stopping, or the outcome of a change is not known."),
-    (504, "It took longer than request_timeout."),
+    (429, "Too many concurrent requests (OVERLOADED): use another coordinator, or retry later."),
+    (500, "An internal error: a defect in the coordinator (DEFECT)."),
+    (503, "The store is unavailable, the coordinator is stopping, or the outcome of a change is unknown."),
+    (504, "The request took longer than request_timeout."),
 ];
 
-/// What a change may be answered as well.
+/// Further statuses that a change may return.
 const CHANGES: [(u16, &str); 3] = [
-    (404, "No such job, item, machine or instance."),
-    (409, "Something else was in the way, or was faster: look again, and repeat it."),
-    (412, "It cannot be done in the state that things are in."),
+    (404, "The job, item, machine or instance does not exist."),
+    (
+        409,
+        "The change conflicts with another one, or with the current state: read the state again, and retry.",
+    ),
+    (412, "The current state does not allow the change."),
 ];
 
-/// Completes a document that was made from the handlers.
+/// Completes a document that was generated from the handlers.
 pub(super) fn complete(document: Document) -> Document {
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     for (path, methods) in value["paths"].as_object_mut().into_iter().flatten() {
@@ -44,7 +47,7 @@ pub(super) fn complete(document: Document) -> Document {
     }
     schemes(&mut value);
     open(&mut value);
-    // It was one before, and has more of what it may have.
+    // It was a document before, and only got further valid parts.
     serde_json::from_value(value).unwrap_or(document)
 }
 
@@ -53,12 +56,15 @@ fn answers(operation: &mut Value, method: &Method, access: Access) {
     let body = operation["requestBody"].is_object();
     let mut may: BTreeMap<u16, &str> = ALL.into_iter().collect();
     if access != Access::Anybody {
-        may.insert(401, "Who asks is not known: show a credential, a client certificate or a session.");
-        may.insert(403, "Who asks may not: the role is too small, the job is another's, or a web page of another site asks.");
+        may.insert(
+            401,
+            "The caller is not authenticated: send a credential, a client certificate or a session.",
+        );
+        may.insert(403, "The caller is not authorized: its role is too low, its credential does not cover the job, or the request comes from a web page of another site.");
         operation["security"] = json!([{ "credential": [] }, { "password": [] }, { "session": [] }]);
     }
     if takes || body {
-        may.insert(400, "A path, parameter, header or body that cannot be taken: the detail says which.");
+        may.insert(400, "A path, parameter, header or body is invalid: the detail names it.");
     }
     if body {
         may.insert(413, "The body is longer than max_receive_bytes.");
@@ -73,15 +79,15 @@ fn answers(operation: &mut Value, method: &Method, access: Access) {
     for (status, response) in responses {
         if !status.starts_with('2') && !status.starts_with('3') {
             if response["description"].as_str().unwrap_or_default().is_empty() {
-                response["description"] = json!("Refused: the problem's code says why.");
+                response["description"] = json!("The request is refused: the problem's code says why.");
             }
             response["content"] = json!({ KIND: { "schema": { "$ref": "#/components/schemas/Problem" } } });
         }
     }
 }
 
-/// An object whose fields are not described, as a job's configuration is, may have any: a generated client takes it else for one
-/// that has none.
+/// An object without described fields, such as a job's configuration, may have any: otherwise a generated client
+/// assumes that it has none.
 fn open(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -98,12 +104,12 @@ fn open(value: &mut Value) {
     }
 }
 
-/// The ways to say who one is. A coordinator without credentials asks for none.
+/// The authentication schemes. A coordinator without credentials requires none.
 fn schemes(value: &mut Value) {
     let schemes = json!({
-        "credential": { "type": "http", "scheme": "bearer", "description": "The secret that `rosterd credentials add` printed." },
-        "password": { "type": "http", "scheme": "basic", "description": "The same as the password, with any name: for browsers." },
-        "session": { "type": "apiKey", "in": "cookie", "name": "rosterd_session", "description": "From POST /api/session. Changes take the header X-CSRF-Token as well." },
+        "credential": { "type": "http", "scheme": "bearer", "description": "The secret that `rosterd credentials add` prints." },
+        "password": { "type": "http", "scheme": "basic", "description": "The same secret as the password, with any user name: for browsers." },
+        "session": { "type": "apiKey", "in": "cookie", "name": "rosterd_session", "description": "POST /api/session sets it. Changes also need the header X-CSRF-Token." },
     });
     if let Some(components) = value["components"].as_object_mut() {
         components.insert("securitySchemes".to_owned(), schemes);

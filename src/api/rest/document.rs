@@ -1,4 +1,5 @@
-//! The routes with their description: OpenAPI 3.1, made from the handlers, and a page that shows it without any script.
+//! The routes with their description: OpenAPI 3.1, generated from the handlers, and a page that shows it without any
+//! script.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -20,23 +21,23 @@ use super::{
 #[openapi(
     info(
         title = "rosterd",
-        description = "Jobs, items, machines and coordinators of one namespace. Any coordinator answers. A change is answered \
-                       once its effect is durable; a refusal is application/problem+json with a code. A job whose name is \
-                       `count` or `config` is reached with a letter percent-encoded."
+        description = "Jobs, items, machines and coordinators of one namespace. Every coordinator serves this API. A change is \
+                       acknowledged once its effect is durable. A refused request is answered by application/problem+json \
+                       with a code. To address a job named `count` or `config`, percent-encode one letter of its name."
     ),
     tags(
         (name = "jobs", description = "Jobs and their items"),
-        (name = "configuration", description = "What jobs are"),
+        (name = "configuration", description = "The configuration of jobs"),
         (name = "servers", description = "Machines and the worker processes on them"),
-        (name = "history", description = "What was, and what happens"),
+        (name = "history", description = "Past runs, and live events"),
         (name = "session", description = "Logging in and out, for browsers"),
-        (name = "alarms", description = "What is wrong, who was told, and what is not told for a time"),
+        (name = "alarms", description = "Current problems, the notifications sent, and silences"),
         (name = "cluster", description = "Coordinators, errors, this document"),
     )
 )]
 struct Described;
 
-/// All routes. Held against the table of rights by a test.
+/// All routes. A test compares them with the table of rights.
 pub(super) fn routes() -> OpenApiRouter<Arc<Rest>> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(look::count_servers))
@@ -95,7 +96,7 @@ async fn document() -> Json<&'static Document> {
     Json(&DOCUMENT)
 }
 
-#[utoipa::path(get, path = "/api", tag = "cluster", responses((status = 200, body = String, content_type = "text/html", description = "A page.")))]
+#[utoipa::path(get, path = "/api", tag = "cluster", responses((status = 200, body = String, content_type = "text/html", description = "An HTML page.")))]
 /// Describes this API to people.
 async fn page() -> Response {
     let mut response = render(&DOCUMENT).into_response();
@@ -109,7 +110,7 @@ async fn page() -> Response {
     response
 }
 
-/// The document as a page. All of it is our own text; it is escaped all the same.
+/// The document as a page. All of it is our own text, but it is escaped nevertheless.
 fn render(document: &Document) -> String {
     let mut html = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>rosterd API</title><h1>rosterd API</h1>",

@@ -1,4 +1,4 @@
-//! Expected against actual: the scheduled times of all jobs within a span, and what became of each.
+//! Expected and actual: the scheduled times of all jobs within a span, and the result of each.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,54 +16,54 @@ use rosterd_session::code::Code;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::explained::{self, FireOfJob};
 use super::paging::Paged;
 use super::problem::Problem;
 use super::shape::moment;
-use super::told::{self, FireOfJob};
 use super::{Page, Query, Rest, Shared, job};
 
-/// Rows of a page, unless the request says how many, and at most.
+/// The default number of rows of a page, and the maximum.
 const USUAL: usize = 200;
 const MOST: usize = 1000;
-/// The span, unless the request says from when.
+/// The default span.
 const SPAN: Duration = Duration::from_secs(300);
 
 /// Which scheduled times.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Asked {
-    /// Only of this job.
+pub(super) struct FiresQuery {
+    /// Only fires of this job.
     job: Option<String>,
-    /// Not before this (RFC 3339); five minutes before `to` unless said.
+    /// Not before this (RFC 3339); default: five minutes before `to`.
     from: Option<String>,
-    /// Before this (RFC 3339); now unless said.
+    /// Before this (RFC 3339); default: now.
     to: Option<String>,
-    /// Rows of a page: 1 to 1000, 200 unless said.
+    /// Rows of a page: 1 to 1000; default: 200.
     limit: Option<usize>,
-    /// From the `Link` header of the last answer (`rel="next"`).
+    /// From the `Link` header of the previous answer (`rel="next"`).
     cursor: Option<String>,
 }
 
 /// A scheduled time of an item: the latest first, then by job and item.
 type Place = (Reverse<Time>, JobName, Item);
 
-#[utoipa::path(get, path = "/api/fires", tag = "history", params(Asked), responses((status = 200, body = Vec<FireOfJob>), (status = 404, body = Problem)))]
-/// Lists the scheduled times of all jobs, what became of each, and why it was not run, the latest first.
+#[utoipa::path(get, path = "/api/fires", tag = "history", params(FiresQuery), responses((status = 200, body = Vec<FireOfJob>), (status = 404, body = Problem)))]
+/// Lists the scheduled times of all jobs with the result of each, the latest first.
 pub(super) async fn fires(
     State(rest): Shared,
     uri: Uri,
-    Query(asked): Query<Asked>,
+    Query(query): Query<FiresQuery>,
 ) -> Result<Page<FireOfJob>, Problem> {
-    let limit = match asked.limit.unwrap_or(USUAL) {
+    let limit = match query.limit.unwrap_or(USUAL) {
         limit @ 1..=MOST => limit,
         limit => return Err(Problem::invalid("limit", format!("{limit} is not from 1 to {MOST}"))),
     };
-    let to = moment("to", asked.to.as_deref())?.unwrap_or_else(|| rest.clock.wall());
-    let from = moment("from", asked.from.as_deref())?.unwrap_or_else(|| to.minus(SPAN));
-    let after = asked.cursor.as_deref().map(read).transpose()?;
+    let to = moment("to", query.to.as_deref())?.unwrap_or_else(|| rest.clock.wall());
+    let from = moment("from", query.from.as_deref())?.unwrap_or_else(|| to.minus(SPAN));
+    let after = query.cursor.as_deref().map(read).transpose()?;
     let to = after.as_ref().map_or(to, |(Reverse(time), ..)| to.min(Time(time.0.saturating_add(1))));
-    let jobs = match asked.job {
+    let jobs = match query.job {
         Some(name) => Arc::new(vec![rest.backend.job(&job(name)?, 0).await?.row]),
         None => rest.backend.jobs().await?,
     };
@@ -71,10 +71,10 @@ pub(super) async fn fires(
     let more = places.len() > limit;
     places.truncate(limit);
     let next = places.last().filter(|_| more).map(cursor);
-    Ok(Page::of(Paged { rows: became(&rest, places).await?, next }, &uri))
+    Ok(Page::of(Paged { rows: results(&rest, places).await?, next }, &uri))
 }
 
-/// The first `most` scheduled times of all items, in their order.
+/// The first `most` scheduled times of all items, in order.
 async fn expected(
     rest: &Rest,
     jobs: &[JobRow],
@@ -89,7 +89,7 @@ async fn expected(
         let wanted = most.div_ceil(row.items as usize) + 1;
         let due = match rest.backend.due(&row.name, before(since), before(to), wanted).await {
             Ok(due) => due,
-            // It has gone meanwhile, or nobody can read what it is.
+            // It was removed meanwhile, or cannot be read.
             Err(refusal)
                 if matches!(refusal.code, Code::JobUnknown | Code::JobRemoving | Code::ConfigDamaged) =>
             {
@@ -102,7 +102,7 @@ async fn expected(
             places
                 .extend((0..row.items).map(of_item).filter(|place| after.is_none_or(|after| place > after)));
         }
-        // What comes behind `most` others is on a later page.
+        // Those after the first `most` belong to a later page.
         if places.len() > 4 * most {
             places.sort();
             places.truncate(most);
@@ -113,8 +113,8 @@ async fn expected(
     Ok(places)
 }
 
-/// What became of them, in the same order.
-async fn became(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Problem> {
+/// Their results, in the same order.
+async fn results(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Problem> {
     let mut by_job: BTreeMap<&JobName, (Vec<Item>, Vec<Time>)> = BTreeMap::new();
     for (Reverse(time), name, item) in &places {
         let (items, times) = by_job.entry(name).or_default();
@@ -131,7 +131,7 @@ async fn became(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Probl
             found.insert((Reverse(row.fire), name.clone(), row.item), row);
         }
     }
-    let row = |place: &Place| Some(told::fire_of_job(&place.1, found.remove(place)?));
+    let row = |place: &Place| Some(explained::fire_of_job(&place.1, found.remove(place)?));
     Ok(places.iter().filter_map(row).collect())
 }
 
@@ -147,6 +147,6 @@ fn read(cursor: &str) -> Result<Place, Problem> {
         Some((Reverse(Time(time.parse().ok()?)), JobName::new(name).ok()?, Item(item.parse().ok()?)))
     };
     place().ok_or_else(|| {
-        Problem::invalid("cursor", "it is not from an answer of ours: take that of the header Link")
+        Problem::invalid("cursor", "it is not a cursor of this API: use the one of the Link header")
     })
 }

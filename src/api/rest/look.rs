@@ -1,4 +1,4 @@
-//! What is: jobs, items, machines, instances, coordinators.
+//! The present: jobs, items, machines, instances, coordinators.
 
 use axum::extract::{Path, State};
 use http::Uri;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::change::number;
+use super::explained::{self, Explanation};
 use super::paging::{Listing, Paged};
 use super::problem::Problem;
 use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
-use super::told::{self, Explanation};
 use super::{Answer, Json, Page, Query, Shared, job, server};
 use crate::explain;
 
@@ -21,14 +21,14 @@ fn contains(name: &str, part: Option<&String>) -> bool {
     part.is_none_or(|part| name.to_lowercase().contains(&part.to_lowercase()))
 }
 
-#[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, content_type = "application/json", description = "How many jobs there are.")))]
+#[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, content_type = "application/json", description = "The number of jobs.")))]
 /// Counts the jobs.
 pub(super) async fn count_jobs(State(rest): Shared) -> Answer<usize> {
     Ok(Json(rest.backend.names().await?.len()))
 }
 
 #[utoipa::path(get, path = "/api/jobs", tag = "jobs", params(Listing), responses((status = 200, body = Vec<JobBrief>)))]
-/// Lists jobs. Sorted by jobName, status, state, cron, instanceCount or nextFireTime.
+/// Lists jobs. They can be sorted by jobName, status, state, cron, instanceCount or nextFireTime.
 pub(super) async fn list_jobs(
     State(rest): Shared,
     uri: Uri,
@@ -43,7 +43,7 @@ pub(super) async fn list_jobs(
         let names = names.into_iter().filter(named);
         let places = names.map(|name| ((String::new(), name.to_string()), name)).collect();
         let Paged { rows: names, next } = listing.page(places, descending)?;
-        // Only what is shown is read; a list of all is shared by those who ask for it at the same time.
+        // Reads only what is shown; a list of all is shared by concurrent requests.
         if names.len() < all || descending {
             let rows = rest.backend.some_jobs(&names).await?.into_iter().map(shape::job).collect();
             return Ok(Page::of(Paged { rows, next }, &uri));
@@ -68,18 +68,18 @@ pub(super) async fn list_jobs(
     Ok(Page::of(listing.page(keyed.collect(), descending)?, &uri))
 }
 
-/// A word of the API, as JSON has it.
+/// A word of the API, as in JSON.
 fn word(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(value).ok();
     text.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// How a job is asked for.
+/// Options for showing a job.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Upcoming {
-    /// How many scheduled times to come to list: 0 to 1000, 5 unless said.
+    /// How many future scheduled times to list: 0 to 1000; default: 5.
     upcoming: Option<usize>,
 }
 
@@ -107,14 +107,14 @@ pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) ->
     Ok(Json(items.filter_map(|row| shape::sharding(&name, row)).collect()))
 }
 
-#[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64, content_type = "application/json", description = "How many machines there are.")))]
+#[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64, content_type = "application/json", description = "The number of machines.")))]
 /// Counts the machines.
 pub(super) async fn count_servers(State(rest): Shared) -> Answer<usize> {
     Ok(Json(rest.backend.machines().await?.len()))
 }
 
 #[utoipa::path(get, path = "/api/servers", tag = "servers", params(Listing), responses((status = 200, body = Vec<Server>)))]
-/// Lists machines. Sorted by serverIp, instancesNum or jobsNum.
+/// Lists machines. They can be sorted by serverIp, instancesNum or jobsNum.
 pub(super) async fn list_servers(
     State(rest): Shared,
     uri: Uri,
@@ -146,12 +146,12 @@ pub(super) async fn server_jobs(State(rest): Shared, Path(address): Path<String>
     Ok(Json(jobs))
 }
 
-/// Which instances.
+/// A filter of instances.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfJob {
-    /// Only of this job.
+    /// Only instances of this job.
     job: Option<String>,
 }
 
@@ -174,7 +174,7 @@ pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
 }
 
 #[utoipa::path(get, path = "/api/errors/{code}", tag = "cluster", params(("code" = String, Path)), responses((status = 200, body = ErrorPage), (status = 404, body = Problem)))]
-/// Explains a code of a refusal.
+/// Explains an error code.
 pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
     let Some(code) = Code::ALL.iter().find(|code| code.as_str() == text) else {
         let what = format!("{text:?} is not a code of rosterd's");
@@ -185,12 +185,12 @@ pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
 }
 
 #[utoipa::path(get, path = "/api/jobs/{job}/sharding/{item}/explain", tag = "jobs", params(("job" = String, Path), ("item" = u32, Path)), responses((status = 200, body = Explanation), (status = 404, body = Problem)))]
-/// Explains an item: which rule put it where it is, who was rejected and why, when it moved last, what it waits for, when it runs next.
+/// Explains an item: the rule of its assignment, the other candidates, its last move, what it waits for, its next run.
 pub(super) async fn explain_item(
     State(rest): Shared,
     Path((name, item)): Path<(String, String)>,
 ) -> Answer<Explanation> {
     let (name, item) = (job(name)?, number(&item)?);
     let sentences = explain::of(&name, item, &*rest.backend, &*rest.history).await?;
-    Ok(Json(told::explanation(&name, item, sentences)))
+    Ok(Json(explained::explanation(&name, item, sentences)))
 }

@@ -1,5 +1,5 @@
-//! The first page of an operator: what needs attention, and how much happens. It is computed for all who ask at once, at most once
-//! a second, and not more than a tenth of the time: many open pages cost as much as one.
+//! The first page of an operator: what needs attention, and current activity. It is computed once for all concurrent
+//! requests, at most once a second, and for at most a tenth of the time: many open pages cost as much as one.
 
 use std::time::Duration;
 
@@ -7,48 +7,48 @@ use axum::extract::State;
 use rosterd_coordinator::handle::{Health, JobStatus, MemberRow, Survey, Surveyed};
 use rosterd_domain::explain::Page;
 use rosterd_domain::id::Item;
-use rosterd_domain::time::{Mono, Time};
+use rosterd_domain::time::Time;
 use rosterd_history::{MissedRow, Pulse};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
+use super::overviews::Made;
 use super::problem::Problem;
 use super::shape::{self, time};
 use super::{Answer, Json, Rest, Shared};
 
-/// How old an overview may be.
+/// The maximum age of an overview.
 const FRESH: Duration = Duration::from_secs(1);
-/// After one that took so long none follows for so many times as long.
+/// An overview is valid for at least this many times as long as it took to compute.
 const REST: u32 = 10;
-/// A scheduled time is overdue once it has waited for so long.
+/// A scheduled time is overdue once it has waited this long.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// Scheduled times that were missed within so long are told.
+/// Scheduled times that were missed within this time are reported.
 const MISSED_WITHIN: Duration = Duration::from_secs(3600);
-/// At most so many things that need attention are told; the worst.
+/// At most this many items that need attention are returned: the worst.
 const MOST: usize = 500;
 
-/// What happens, and what needs attention.
+/// Current activity, and what needs attention.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Overview {
-    /// When it was looked.
+    /// When it was computed.
     pub(crate) at: String,
     /// What needs attention, the worst first; at most 500.
     pub(crate) attention: Vec<Attention>,
-    /// How many there are.
+    /// How many need attention in total.
     pub(crate) attention_count: usize,
     pub(crate) jobs: usize,
     /// Runs in flight.
     pub(crate) running: u64,
     /// Runs that the coordinator that is asked started within the last minute.
     pub(crate) fires_per_minute: u64,
-    /// From a scheduled time to when user code began by its worker's clock, in milliseconds: half of the runs of the last minute
-    /// began sooner. Absent: nothing ran.
+    /// Delay from a scheduled time to the start of user code by its worker's clock, in milliseconds: the median of the
+    /// runs of the last minute. Absent if nothing ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lag_p50_ms: Option<u64>,
-    /// The same for 99 of 100.
+    /// The same for the 99th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lag_p99_ms: Option<u64>,
     /// Worker processes.
@@ -65,32 +65,22 @@ pub(crate) struct Attention {
     pub(crate) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
-    /// Where it is one item, or the first of several.
+    /// The item, or the first of several, if it is about items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) item: Option<u32>,
-    /// In a sentence.
+    /// A sentence for people.
     pub(crate) text: String,
-    /// Since when, where that is known.
+    /// Since when, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
-    /// The console's page that shows why, relative to where that is served.
+    /// The console's page with details, relative to the console's base path.
     pub(crate) href: String,
 }
 
-/// The last overview, for all who ask.
-#[derive(Default)]
-pub struct Kept(Mutex<Option<Made>>);
-
-struct Made {
-    overview: Box<RawValue>,
-    /// Good until then.
-    until: Mono,
-}
-
 #[utoipa::path(get, path = "/api/overview", tag = "cluster", responses((status = 200, body = Overview), (status = 503, body = Problem)))]
-/// Shows what needs attention first, and how much happens.
+/// Shows what needs attention first, and current activity.
 pub(super) async fn overview(State(rest): Shared) -> Answer<Box<RawValue>> {
-    // Who comes while it is made waits for it.
+    // Requests that arrive while it is computed wait for it.
     let mut kept = rest.overview.0.lock().await;
     let began = rest.clock.mono();
     if let Some(made) = kept.as_ref().filter(|made| began < made.until) {
@@ -107,7 +97,7 @@ async fn made(rest: &Rest) -> Result<Overview, Problem> {
     let now = rest.clock.wall();
     let survey = rest.backend.survey().await?;
     let members = rest.backend.members().await?;
-    // A history that cannot be read keeps nobody from the rest.
+    // If the history cannot be read, the rest is shown nevertheless.
     let pulse = rest.history.pulse(now.minus(Duration::from_secs(60)), now.minus(MISSED_WITHIN)).await;
     let pulse = pulse.unwrap_or_default();
     let health = *rest.backend.health().borrow();
@@ -145,7 +135,7 @@ const KINDS: [&str; 11] = [
     "draining",
 ];
 
-/// All that needs attention, the worst first; of a kind by job.
+/// Everything that needs attention, the worst first; within a kind by job.
 fn attention(
     survey: &Survey,
     members: &[MemberRow],

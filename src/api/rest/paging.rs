@@ -1,4 +1,4 @@
-//! Lists in pages: sorted by a field, a cursor that names the last row. Pure; called by the handlers of lists.
+//! Lists in pages: sorted by a field, with a cursor that names the last row. Pure; called by the handlers of lists.
 
 use std::cmp::Ordering;
 
@@ -9,25 +9,25 @@ use utoipa::IntoParams;
 
 use super::problem::Problem;
 
-/// Rows of a page, unless the request says how many.
+/// The default number of rows of a page.
 const USUAL: usize = 1000;
-/// At most.
+/// The maximum.
 const MOST: usize = 10_000;
 
-/// How a list is asked for.
+/// Options of a list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listing {
-    /// The field to sort by; `-` before it: in descending order.
+    /// The field to sort by; with a leading `-` in descending order.
     pub(crate) sort: Option<String>,
-    /// Rows of a page: 1 to 10000, 1000 unless said.
+    /// Rows of a page: 1 to 10000; default: 1000.
     pub(crate) limit: Option<usize>,
-    /// From the `Link` header of the last answer (`rel="next"`).
+    /// From the `Link` header of the previous answer (`rel="next"`).
     pub(crate) cursor: Option<String>,
-    /// Only rows whose name holds this text, in any case.
+    /// Only rows whose name contains this text, ignoring case.
     pub(crate) contains: Option<String>,
-    /// Only jobs of this status.
+    /// Only jobs with this status.
     pub(crate) status: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Paged<T> {
     pub(crate) next: Option<String>,
 }
 
-/// A row's place: the value that it is sorted by, then its name, which no other row has.
+/// A row's position: the value that it is sorted by, then its name, which is unique.
 pub(crate) type Place = (String, String);
 
 impl Listing {
@@ -51,10 +51,10 @@ impl Listing {
 
     /// The field to sort by, and whether in descending order.
     pub(crate) fn order<'a>(&'a self, fields: &[&'a str]) -> Result<(&'a str, bool), Problem> {
-        let asked = self.sort.as_deref().unwrap_or(fields[0]);
-        let (field, descending) = match asked.strip_prefix('-') {
+        let sort = self.sort.as_deref().unwrap_or(fields[0]);
+        let (field, descending) = match sort.strip_prefix('-') {
             Some(field) => (field, true),
-            None => (asked, false),
+            None => (sort, false),
         };
         if !fields.contains(&field) {
             let what = format!("{field:?} is not a field to sort by: use one of {}", fields.join(", "));
@@ -63,7 +63,7 @@ impl Listing {
         Ok((field, descending))
     }
 
-    /// Sorts rows by their places and cuts the page out of them.
+    /// Sorts rows by position and returns the page.
     pub(crate) fn page<T>(&self, mut rows: Vec<(Place, T)>, descending: bool) -> Result<Paged<T>, Problem> {
         let order = |a: &Place, b: &Place| if descending { b.cmp(a) } else { a.cmp(b) };
         rows.sort_by(|(a, _), (b, _)| order(a, b));
@@ -87,7 +87,7 @@ fn place(cursor: &str) -> Result<Place, Problem> {
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
         Problem::invalid(
             "cursor",
-            "it is not from an answer of ours: take the one of the Link header, or leave it out",
+            "it is not a cursor of this API: use the one of the Link header, or leave it out",
         )
     })
 }

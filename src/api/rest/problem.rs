@@ -1,4 +1,5 @@
-//! Refusals as RFC 9457 has them: `application/problem+json` with the code, what is wrong, and a page that says what to do.
+//! Refusals in the format of RFC 9457: `application/problem+json` with the code, what is wrong, and a page that says
+//! what to do.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -10,6 +11,8 @@ use rosterd_wire::status;
 use serde::Serialize;
 use tower_http::request_id::RequestId;
 use utoipa::ToSchema;
+
+use super::table::is_api;
 
 pub(super) const KIND: &str = "application/problem+json";
 
@@ -28,15 +31,15 @@ pub(crate) struct Problem {
     status: u16,
     /// What is wrong here: the field, the value, the remedy.
     detail: String,
-    /// The request, as the header x-request-id and the coordinator's log name it.
+    /// The id of the request, as in the header x-request-id and in the coordinator's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// Boxed: a refusal is passed on by value everywhere, and few have any.
+    /// Boxed: a refusal is passed by value everywhere, and few have any.
     #[serde(skip)]
     heads: Box<Heads>,
 }
 
-/// What stands in the answer's head beside.
+/// Additional headers of the answer.
 #[derive(Debug, Clone, Default)]
 struct Heads {
     allow: Option<&'static str>,
@@ -62,14 +65,14 @@ impl Problem {
         self.code
     }
 
-    /// The same, to be tried again after so many seconds.
+    /// The same, to be retried after this many seconds.
     #[must_use]
     pub(crate) fn after(mut self, seconds: u64) -> Self {
         self.heads.retry_after = Some(seconds);
         self
     }
 
-    /// A field or parameter that cannot be.
+    /// An invalid field or parameter.
     pub(crate) fn invalid(field: &str, what: impl std::fmt::Display) -> Self {
         Self::new(Code::RequestInvalid, format!("{field}: {what}"))
     }
@@ -80,7 +83,7 @@ impl Problem {
         Self { status: status.as_u16(), ..self }
     }
 
-    /// The path is asked with another method.
+    /// The path does not support the method.
     pub(crate) fn method(path: &str, allowed: &'static str) -> Self {
         let what = format!("{path} takes {allowed}: send the request with that method");
         let mut problem = Self::new(Code::RequestInvalid, what).under(StatusCode::METHOD_NOT_ALLOWED);
@@ -124,10 +127,10 @@ pub(crate) fn is_one(response: &Response) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == KIND)
 }
 
-/// A layer around all others: whatever they, the router or a library refuse of `/api` is a problem as well, and says which
-/// request it was.
+/// A layer around all others: whatever they, the router or a library refuse below `/api` becomes a problem as well, and
+/// names its request.
 pub(crate) async fn layer(request: Request, next: Next) -> Response {
-    let api = super::is_api(request.uri().path());
+    let api = is_api(request.uri().path());
     let id = request.extensions().get::<RequestId>().cloned();
     let response = next.run(request).await;
     if !api || !(response.status().is_client_error() || response.status().is_server_error()) {
@@ -146,11 +149,11 @@ pub(crate) async fn layer(request: Request, next: Next) -> Response {
     Response::from_parts(parts, problem.body())
 }
 
-/// What a library refused in words of its own.
+/// A refusal by a library, with its own text.
 async fn foreign(status: StatusCode, body: Body) -> Problem {
-    let said = to_bytes(body, 2048).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let text = to_bytes(body, 2048).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let code = if status.is_server_error() { Code::Defect } else { Code::RequestInvalid };
-    let what = if said.trim().is_empty() { "see /api for what it takes" } else { said.trim() };
+    let what = if text.trim().is_empty() { "see /api for what it takes" } else { text.trim() };
     Problem::new(code, format!("the request cannot be taken: {what}")).under(status)
 }

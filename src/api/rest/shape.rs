@@ -1,4 +1,5 @@
-//! What REST shows: Elastic-Job's names where it has one, in its spelling. Durations are milliseconds, times RFC 3339 in UTC.
+//! The data that REST shows: with Elastic-Job's names and spelling if it has them. Durations are milliseconds, times
+//! RFC 3339 in UTC.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ use utoipa::ToSchema;
 pub(crate) enum JobStatus {
     /// An enabled instance works for it.
     Ok,
-    /// Machines know it, and no instance is live.
+    /// It has machines, but no live instance.
     Crashed,
-    /// It, or each machine that knows it, is disabled.
+    /// It is disabled, or each of its machines is.
     Disabled,
     /// Its items are about to be reassigned.
     ShardingFlag,
@@ -38,7 +39,7 @@ pub(crate) struct JobBrief {
     /// `enabled`, `resharding`, `disabled`, `paused`, `no_worker`, `removing` or `damaged`.
     pub(crate) state: &'static str,
     pub(crate) description: String,
-    /// Absent: it runs only when triggered.
+    /// Absent if it runs only when triggered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cron: Option<String>,
     pub(crate) time_zone: String,
@@ -56,7 +57,7 @@ pub(crate) struct JobBrief {
     pub(crate) counters: Counters,
 }
 
-/// All runs and results of fires, of a job or an item. Each only grows.
+/// The runs and the results of the fires of a job or an item. Each counter only grows.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Counters {
@@ -73,7 +74,7 @@ pub(crate) struct Counters {
     pub(crate) missed: BTreeMap<String, u64>,
 }
 
-/// A job in full.
+/// A job in detail.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Job {
@@ -89,7 +90,7 @@ pub(crate) struct Job {
     pub(crate) upcoming: Vec<String>,
 }
 
-/// A machine, over all jobs that know it.
+/// A machine, with totals over all its jobs.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Server {
@@ -97,7 +98,7 @@ pub(crate) struct Server {
     /// Worker processes on it.
     pub(crate) instances_num: u32,
     pub(crate) jobs_num: u32,
-    /// For how many of its jobs it is disabled.
+    /// The number of its jobs for which it is disabled.
     pub(crate) disabled_jobs_num: u32,
 }
 
@@ -106,7 +107,7 @@ pub(crate) struct Server {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerJob {
     pub(crate) job_name: String,
-    /// `OK` or `DISABLED`, of this machine for this job; `CRASHED`: no instance is on it.
+    /// `OK` or `DISABLED`, of this machine for this job; `CRASHED`: it has no instance.
     pub(crate) status: JobStatus,
     pub(crate) instance_count: u32,
 }
@@ -130,17 +131,17 @@ pub(crate) enum ShardingStatus {
 pub(crate) struct Sharding {
     pub(crate) item: u32,
     pub(crate) parameter: String,
-    /// The machine of the instance that owns it; empty: none does.
+    /// The machine of its owner; empty if it has none.
     pub(crate) server_ip: String,
     pub(crate) instance_id: String,
     pub(crate) status: ShardingStatus,
-    /// Another instance than its owner runs it, or its crashed run waits for one.
+    /// An instance other than its owner runs it, or its crashed run waits for failover.
     pub(crate) failover: bool,
-    /// Elastic-Job's id of the task; empty: none is in flight.
+    /// Elastic-Job's task id; empty if no run is in flight.
     pub(crate) task_id: String,
-    /// Of the run in flight, else of the last one.
+    /// The token of the run in flight, otherwise of the last run.
     pub(crate) token: u64,
-    /// Of the run in flight: its scheduled time, or its trigger's.
+    /// The scheduled time of the run in flight, or the time of its trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fire_time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +172,7 @@ pub(crate) struct Instance {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// A run, as the history of the coordinator that is asked keeps it.
+/// A run, from the history of the coordinator that is asked.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Run {
@@ -184,7 +185,7 @@ pub(crate) struct Run {
     pub(crate) instance_id: String,
     /// Elastic-Job's name of its state: TASK_STAGING, TASK_RUNNING, TASK_FINISHED, TASK_ERROR, TASK_FAILED, TASK_KILLED, TASK_LOST, TASK_UNKNOWN.
     pub(crate) state: &'static str,
-    /// Absent: it is in flight, or its end was not seen.
+    /// Absent if it is in flight, or its end was not observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<&'static str>,
     pub(crate) started_at: String,
@@ -195,15 +196,15 @@ pub(crate) struct Run {
     pub(crate) output: String,
     pub(crate) processed: u64,
     pub(crate) failed: u64,
-    /// The trace of its fire; absent of runs of a job that was removed.
+    /// The trace of its fire; absent for runs of a job that was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace_id: Option<String>,
-    /// Where people look at it, if the coordinator was told (`trace_url`).
+    /// The page that shows it, if the coordinator has a `trace_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace_url: Option<String>,
 }
 
-/// A scheduled time for an item, and its result.
+/// A scheduled time of an item, and its result.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Fire {
@@ -211,19 +212,19 @@ pub(crate) struct Fire {
     pub(crate) item: u32,
     /// `pending`, `run`, `misfired`, `missed`, `skipped` or `unknown`.
     pub(crate) result: &'static str,
-    /// Of a missed one.
+    /// Why it was missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// More than one after a failover.
     pub(crate) runs: u32,
-    /// Of its last run.
+    /// The state of its last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) instance_id: Option<String>,
 }
 
-/// A line of the audit, or something that happened to a worker or an assignment.
+/// A row of the audit, or an event of a worker or an assignment.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
@@ -232,7 +233,7 @@ pub(crate) struct Event {
     pub(crate) job_name: Option<String>,
     pub(crate) kind: &'static str,
     pub(crate) what: String,
-    /// The credential that asked for it; empty: anonymous, or nobody.
+    /// The credential that caused it; empty if a request without a credential caused it, or no request.
     pub(crate) principal: String,
 }
 
@@ -242,7 +243,7 @@ pub(crate) struct Event {
 pub(crate) struct Coordinator {
     pub(crate) id: String,
     pub(crate) url: String,
-    /// It answers this request.
+    /// Whether it answers this request.
     pub(crate) asked: bool,
     pub(crate) draining: bool,
     pub(crate) version: String,
@@ -251,11 +252,11 @@ pub(crate) struct Coordinator {
     pub(crate) leads: u64,
     /// Workers whose streams end there.
     pub(crate) workers: u64,
-    /// From a scheduled time to its Trigger, the longest since it last wrote of itself.
+    /// The longest delay from a scheduled time to its Trigger since it last wrote its own status.
     pub(crate) lag_ms: u64,
-    /// Ahead of the store's clock.
+    /// How far its clock is ahead of the store's.
     pub(crate) clock_ahead_ms: i64,
-    /// Since a committed write last showed that its session lives; absent: not known.
+    /// Time since a committed write last proved that its session is alive; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) proved_ago_ms: Option<u64>,
 }
@@ -265,29 +266,29 @@ pub(crate) struct Coordinator {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cluster {
     pub(crate) namespace: String,
-    /// `starting`, `serving`, `suspended`, `draining` or `clock_off`: of the coordinator that is asked.
+    /// `starting`, `serving`, `suspended`, `draining` or `clock_off`: the health of the coordinator that is asked.
     pub(crate) health: &'static str,
     pub(crate) version: String,
     pub(crate) coordinators: Vec<Coordinator>,
     pub(crate) history: HistoryStatus,
 }
 
-/// How the history of the coordinator that is asked stands.
+/// The status of the history of the coordinator that is asked.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HistoryStatus {
-    /// The database that all coordinators share, without its user; absent: a file of this coordinator's own.
+    /// The database that all coordinators share, without its user; absent if the history is a file of this coordinator's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<String>,
-    /// Rows that wait to be written, in memory or on the disk.
+    /// Rows that wait to be written, in memory or on disk.
     pub(crate) waiting: u64,
-    /// Bytes of those that wait on the disk for the database.
+    /// Bytes of those that wait on disk for the database.
     pub(crate) waiting_bytes: u64,
-    /// Rows that the database has taken since the coordinator started.
+    /// Rows that the database has accepted since the coordinator started.
     pub(crate) sent: u64,
     /// Rows that were dropped since then.
     pub(crate) dropped: u64,
-    /// Why the database takes nothing now; absent: it does.
+    /// Why the database accepts no rows now; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
 }
@@ -297,19 +298,19 @@ pub(crate) fn history(status: rosterd_history::Status) -> HistoryStatus {
     HistoryStatus { database, waiting, waiting_bytes, sent, dropped, trouble }
 }
 
-/// What a change did to one job.
+/// The effect of a change on one job.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobChange {
     pub(crate) job_name: String,
     /// `unchanged`, `would_create`, `would_change`, `created`, `changed`, `removed`, `requested` or `refused`.
     pub(crate) effect: &'static str,
-    /// The same for people.
+    /// The effect in words, for people.
     pub(crate) line: String,
     pub(crate) fields: Vec<FieldChange>,
-    /// Fields that are kept without effect, and what to use instead.
+    /// Fields that are stored without effect, and what to use instead.
     pub(crate) warnings: Vec<String>,
-    /// Where it was refused.
+    /// The code, if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -327,7 +328,7 @@ pub(crate) struct FieldChange {
     pub(crate) new: Option<String>,
 }
 
-/// A code of the table of error codes.
+/// An error code and its explanation.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorPage {
@@ -337,7 +338,7 @@ pub(crate) struct ErrorPage {
     pub(crate) remedy: String,
 }
 
-/// JSON that is written already.
+/// JSON that is already serialized.
 pub(crate) fn raw(text: String) -> Box<serde_json::value::RawValue> {
     serde_json::value::RawValue::from_string(text).unwrap_or_default()
 }
@@ -346,12 +347,12 @@ pub(crate) fn time(at: Time) -> String {
     at.to_string()
 }
 
-/// A time that a parameter gives.
+/// Parses the time in a parameter.
 pub(crate) fn moment(field: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
     text.map(Time::parse).transpose().map_err(|error| Problem::invalid(field, error))
 }
 
-/// A time that may be before all times, which stands for none.
+/// A time before all times stands for none.
 fn known(at: Time) -> Option<String> {
     (at.0 > 0).then(|| time(at))
 }
@@ -497,7 +498,7 @@ pub(crate) fn run(row: RunRow) -> Run {
 }
 
 pub(crate) fn fire(row: FireRow) -> Fire {
-    let result = match row.became {
+    let result = match row.fate {
         Fate::Pending => "pending",
         Fate::Unknown => "unknown",
         Fate::Run => "run",

@@ -1,19 +1,19 @@
-//! Every route of `/api` and what it takes: the part of the one table of rights that is REST's. A path that is not in it is
-//! served to nobody once credentials are required; a known path with another method may be looked at, and is refused there.
-//! Called by `layers::methods` and by the router's tests.
+//! Every route of `/api` and the access that it requires: REST's part of the one table of rights. Once credentials are
+//! required, a path that is not in it is not served; a known path with another method passes as a read, and is refused
+//! by the router. Called by `layers::methods` and by the router's tests.
 
 use http::Method;
 
-use crate::layers::methods::Access;
+use crate::layers::takes::Access;
 
 /// One route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) method: &'static str,
-    /// Segments in braces stand for any text.
+    /// Segments in braces match any text.
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    /// Its answer goes on until the client or the coordinator leaves.
+    /// Whether its answer continues until the client or the coordinator ends it.
     pub(crate) streams: bool,
 }
 
@@ -21,7 +21,7 @@ const fn route(method: &'static str, path: &'static str, access: Access) -> Rout
     Route { method, path, access, streams: false }
 }
 
-/// The table. What is spelled out stands before what stands for any text.
+/// The table. Literal segments come before those that match any text.
 pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/servers/count", Access::View),
     route("GET", "/api/servers", Access::View),
@@ -68,7 +68,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route("DELETE", "/api/alarms/silences/{id}", Access::Operate),
     route("POST", "/api/alarms/test", Access::Operate),
     Route { streams: true, ..route("GET", "/api/live", Access::View) },
-    // For who is about to show a credential.
+    // For callers that are about to send a credential.
     route("GET", "/api/session", Access::Anybody),
     route("POST", "/api/session", Access::Anybody),
     route("DELETE", "/api/session", Access::Anybody),
@@ -77,11 +77,11 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api", Access::View),
 ];
 
-/// What a request is by the table.
+/// The result of looking a request up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Route(Route),
-    /// The path is known, and not with this method: one of its routes.
+    /// The path is known, but not with this method: one of its routes.
     OtherMethod(Route),
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Option<Found> {
     other
 }
 
-/// The path of the table that a path is, as a label.
+/// The route that a path matches, as a label.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
     ROUTES.iter().map(|known| known.path).find(|known| matches(known, path))
 }
@@ -112,6 +112,11 @@ fn matches(template: &str, path: &str) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Whether a path belongs to this API, existing or not.
+pub(crate) fn is_api(path: &str) -> bool {
+    path.strip_prefix("/api").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

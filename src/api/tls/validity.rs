@@ -1,12 +1,12 @@
-//! When a certificate is over: the one field of X.509 that nothing that is built in hands out. Reads DER, and nothing but the way
-//! to that field; whatever is not as RFC 5280 has it says nothing.
+//! When a certificate expires: the one field of X.509 that none of our dependencies exposes. Parses DER just as far as
+//! that field; for anything that does not follow RFC 5280 it returns nothing.
 
 use rosterd_domain::time::Time;
 
 const SEQUENCE: u8 = 0x30;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, which is left out where it is the first.
+/// The version, which is omitted for the first one.
 const VERSION: u8 = 0xa0;
 
 /// An element: its tag, its content, and what follows it.
@@ -45,7 +45,7 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<Time> {
     time(tag, std::str::from_utf8(ends).ok()?)
 }
 
-/// `YYMMDDHHMMSSZ`, of which 50 is 1950, or `YYYYMMDDHHMMSSZ`.
+/// `YYMMDDHHMMSSZ`, in which 50 means 1950, or `YYYYMMDDHHMMSSZ`.
 fn time(tag: u8, text: &str) -> Option<Time> {
     let text = match tag {
         UTC_TIME => format!("{}{text}", if text.get(..2)? < "50" { "20" } else { "19" }),

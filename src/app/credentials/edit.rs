@@ -20,9 +20,9 @@ use rosterd_api::access::{Grant, Proof};
 const HEAD: &str =
     "# Who may do what: see the guide's page on security. Changed by `rosterd credentials`, or by hand.\n";
 
-/// What is asked for.
+/// A credential to add.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct NewCredential {
     /// The name.
     pub name: String,
     /// One of the four.
@@ -51,19 +51,19 @@ pub struct Row {
 }
 
 /// Adds a credential; its secret, unless a certificate is the proof.
-pub fn add(path: &Path, wanted: Wanted) -> Result<Option<String>, String> {
-    check_name(&wanted.name)?;
-    let role = super::role(&wanted.role)?;
-    let jobs = Jobs::parse(wanted.jobs)?;
+pub fn add(path: &Path, credential: NewCredential) -> Result<Option<String>, String> {
+    check_name(&credential.name)?;
+    let role = super::role(&credential.role)?;
+    let jobs = Jobs::parse(credential.jobs)?;
     check_jobs(role, &jobs)?;
-    let (proof, secret) = match wanted.certificate {
+    let (proof, secret) = match credential.certificate {
         Some(subject) => (Proof::Certificate(subject.parse()?), None),
         None => {
             let secret = fresh()?;
             (Proof::Secret { id: secret.id().to_owned(), digest: secret.digest() }, Some(secret))
         }
     };
-    let grant = Grant { jobs, expires: wanted.expires, ..Grant::new(&wanted.name, role, proof) };
+    let grant = Grant { jobs, expires: credential.expires, ..Grant::new(&credential.name, role, proof) };
     change(path, |text| {
         let before = if text.is_empty() { HEAD.to_owned() } else { text.trim_end().to_owned() + "\n" };
         Ok(format!("{before}\n{}", entry(&grant)))
@@ -101,9 +101,9 @@ pub fn revoke(path: &Path, which: &str) -> Result<usize, String> {
         }
         let kept = blocks.iter().skip(1).zip(&before).filter(|(_, grant)| !named(grant));
         let after = blocks[0].to_owned() + &kept.map(|(block, _)| *block).collect::<String>();
-        let wanted: Vec<_> = before.iter().filter(|grant| !named(grant)).cloned().collect();
+        let credential: Vec<_> = before.iter().filter(|grant| !named(grant)).cloned().collect();
         // The file may be written in a way that has no such blocks.
-        if blocks.len() != before.len() + 1 || parse(&after).as_ref() != Ok(&wanted) {
+        if blocks.len() != before.len() + 1 || parse(&after).as_ref() != Ok(&credential) {
             return Err(
                 "its entries do not all begin with [[credential]] on a line: edit it by hand".to_owned()
             );
@@ -159,8 +159,8 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
 
 /// Replaces the file by what `edit` makes of its text, which must be a file as well.
 fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
-    let told = |why: String| format!("credentials {}: {why}", path.display());
-    let cannot = |error: io::Error| told(format!("it cannot be written: {error}"));
+    let unusable = |why: String| format!("credentials {}: {why}", path.display());
+    let cannot = |error: io::Error| unusable(format!("it cannot be written: {error}"));
     let path = real(path).map_err(cannot)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot)?;
@@ -170,11 +170,11 @@ fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, String>) -> Res
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(told(format!("it cannot be read: {error}"))),
+        Err(error) => return Err(unusable(format!("it cannot be read: {error}"))),
     };
-    parse(&text).map_err(told)?;
-    let after = edit(&text).map_err(told)?;
-    parse(&after).map_err(told)?;
+    parse(&text).map_err(unusable)?;
+    let after = edit(&text).map_err(unusable)?;
+    parse(&after).map_err(unusable)?;
     replace(&path, &after, &lock).map_err(cannot)
 }
 
@@ -192,7 +192,7 @@ fn replace(path: &Path, text: &str, dir: &File) -> io::Result<()> {
     let new = path.with_file_name(name);
     let written = write(&new, text, path).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // What could not be written is of no use; that it could not is what is told.
+        // The content that could not be written is of no use; the error is what is reported.
         let _ = fs::remove_file(&new);
     }
     written.and_then(|()| dir.sync_all())
@@ -217,24 +217,29 @@ mod tests {
     use super::*;
     use rosterd_api::layers::methods::Role;
 
-    fn wanted(name: &str, role: Role) -> Wanted {
+    fn credential(name: &str, role: Role) -> NewCredential {
         let (name, role) = (name.to_owned(), role.as_str().to_owned());
-        Wanted { name, role, jobs: Vec::new(), certificate: None, expires: None }
+        NewCredential { name, role, jobs: Vec::new(), certificate: None, expires: None }
     }
 
     #[test]
     fn what_is_added_is_listed_and_can_be_revoked_and_comments_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/credentials.toml");
-        let first = add(&path, wanted("a", Role::Admin)).unwrap().unwrap();
+        let first = add(&path, credential("a", Role::Admin)).unwrap().unwrap();
         let text = fs::read_to_string(&path).unwrap() + "\n# mine\n";
-        assert!(!text.contains(&first) && !text.contains(first.rsplit_once('_').unwrap().1), "{text}");
+        // The alphabet of a secret has an underscore, too.
+        let secret = first.splitn(3, '_').nth(2).unwrap();
+        assert!(secret.len() > 40 && !text.contains(secret), "{text}");
         fs::write(&path, text).unwrap();
         let jobs = vec!["b-*".to_owned()];
-        let second = add(&path, Wanted { jobs, ..wanted("b", Role::Worker) }).unwrap().unwrap();
+        let second = add(&path, NewCredential { jobs, ..credential("b", Role::Worker) }).unwrap().unwrap();
         let certificate = Some("cn:c".to_owned());
-        let none =
-            add(&path, Wanted { certificate, expires: Some(Time(0)), ..wanted("c", Role::Viewer) }).unwrap();
+        let none = add(
+            &path,
+            NewCredential { certificate, expires: Some(Time(0)), ..credential("c", Role::Viewer) },
+        )
+        .unwrap();
         assert!(none.is_none() && first != second);
         let rows = |path: &Path| {
             list(path)
@@ -252,7 +257,7 @@ mod tests {
         revoke(&path, "c").unwrap();
         assert!(rows(&path).is_empty());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left over");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
@@ -264,7 +269,7 @@ mod tests {
         assert!(revoke(&path, "a").unwrap_err().contains("by hand"));
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         fs::write(&path, "nonsense").unwrap();
-        assert!(add(&path, wanted("a", Role::Viewer)).unwrap_err().contains("near line 1"));
+        assert!(add(&path, credential("a", Role::Viewer)).unwrap_err().contains("near line 1"));
     }
 
     #[test]
@@ -274,7 +279,7 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..8 {
                 let path = &path;
-                scope.spawn(move || add(path, wanted(&format!("n{number}"), Role::Viewer)).unwrap());
+                scope.spawn(move || add(path, credential(&format!("n{number}"), Role::Viewer)).unwrap());
             }
         });
         assert_eq!(list(&path).unwrap().len(), 8);

@@ -88,17 +88,18 @@ enum Moment {
 
 /// Reads the file; an error names the file, the entry and the remedy, never a secret.
 pub fn read(path: &Path) -> Result<Vec<Grant>, String> {
-    let told = |why: String| format!("credentials {}: {}", path.display(), hide(&why));
-    let there = std::fs::metadata(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    let unusable = |why: String| format!("credentials {}: {}", path.display(), hide(&why));
+    let there = std::fs::metadata(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
     if there.len() > LARGEST {
-        return Err(told(format!("its {} bytes are more than {LARGEST}", there.len())));
+        return Err(unusable(format!("its {} bytes are more than {LARGEST}", there.len())));
     }
     if there.mode() & OTHERS_WRITE != 0 {
         let what = "others than its owner may write it, and so give themselves any right: chmod go-w it";
-        return Err(told(what.to_owned()));
+        return Err(unusable(what.to_owned()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
-    parse(&text).map_err(told)
+    let text =
+        std::fs::read_to_string(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
+    parse(&text).map_err(unusable)
 }
 
 /// A text without the secrets in it, which may stand in any place by mistake.
@@ -290,7 +291,7 @@ mod tests {
     fn defects_are_named_with_their_remedy_and_without_secrets() {
         let digest = "cd".repeat(32);
         let good = format!("role='worker'\n{GOOD}{digest}'");
-        for (text, told) in [
+        for (text, expected) in [
             (entry("role='root'\ncertificate='cn:a'"), "expected worker, viewer, operator or admin"),
             (entry("role='worker'"), "needs either `id` and `sha256`"),
             (entry(&format!("{good}\ncertificate='cn:a'")), "needs either `id` and `sha256`"),
@@ -325,7 +326,7 @@ mod tests {
             ("[[credential]]\nname='a\\nb'\nrole='worker'".to_owned(), "invalid credential name"),
         ] {
             let refused = parse(&text).unwrap_err();
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
             assert!(!refused.contains("hunter2") && !refused.contains(&digest), "{refused}");
         }
     }

@@ -1,5 +1,5 @@
 //! What a provider says of a person, as a name and rights: by the configuration, which names the claims and what their values
-//! mean. Who is given no role has none.
+//! mean. A person without a matching rule has no role.
 
 use rosterd_api::access::jobs::Jobs;
 use rosterd_api::access::provider::Identity;
@@ -20,7 +20,7 @@ pub(super) fn are_all_there(config: &Oidc, claims: &Value) -> bool {
     wanted.into_iter().flatten().all(|name| !find(claims, name).is_null())
 }
 
-/// Adds what was not said before: what was signed stays.
+/// Adds what was not granting before: what was signed stays.
 pub(super) fn add(claims: &mut Value, more: Value) {
     let (Some(claims), Value::Object(more)) = (claims.as_object_mut(), more) else { return };
     for (name, value) in more {
@@ -59,10 +59,10 @@ pub(super) fn identity(config: &Oidc, claims: &Value) -> Result<Identity, Refusa
     }
     // Told from the names of credentials, which nobody at the provider can take.
     let name = format!("oidc:{name}");
-    let said = texts(find(claims, &config.role_claim));
+    let granting = texts(find(claims, &config.role_claim));
     let given = |role: &Role| {
         let mut roles = config.roles.iter();
-        roles.any(|(granted, value)| granted == role.as_str() && said.contains(&value.as_str()))
+        roles.any(|(granted, value)| granted == role.as_str() && granting.contains(&value.as_str()))
     };
     let Some(role) = [Role::Admin, Role::Operator, Role::Viewer].into_iter().find(given) else {
         return Err(denied(format!(
@@ -142,7 +142,7 @@ mod tests {
             assert!(role(none.clone()).unwrap_err().contains("add the value to oidc_roles"), "{none}");
         }
         let flat = json!({ "sub": "1", "realm.groups": ["ops"] });
-        assert_eq!(of(&config(None), &flat).unwrap().0, "oidc:1", "without a better name the subject");
+        assert_eq!(of(&config(None), &flat).unwrap().0, "oidc:1", "the subject, without another name");
     }
 
     #[test]

@@ -51,7 +51,7 @@ struct Discovery {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-struct Known {
+struct ProviderKeys {
     discovery: Discovery,
     keys: JwkSet,
     read: Mono,
@@ -59,8 +59,8 @@ struct Known {
 
 /// What is known of it, and why nothing was when it was last asked.
 #[derive(Default)]
-struct State {
-    known: Option<Arc<Known>>,
+struct ProviderState {
+    known: Option<Arc<ProviderKeys>>,
     failed: Option<(Mono, Refusal)>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Oidc {
     secret: Option<String>,
     client: Client,
     clock: SharedClock,
-    state: Mutex<State>,
+    state: Mutex<ProviderState>,
     turns: Semaphore,
 }
 
@@ -106,7 +106,7 @@ impl Oidc {
 
     /// What the provider publishes; read anew after an hour, or when it has a key that was not there. One login reads it for all
     /// that `began` to wait meanwhile.
-    async fn known(&self, again: bool, began: Mono) -> Result<Arc<Known>, Refusal> {
+    async fn known(&self, again: bool, began: Mono) -> Result<Arc<ProviderKeys>, Refusal> {
         let mut state = self.state.lock().await;
         let now = self.clock.mono();
         if let Some(known) = state.known.as_ref() {
@@ -126,7 +126,7 @@ impl Oidc {
         read
     }
 
-    async fn read(&self, now: Mono) -> Result<Arc<Known>, Refusal> {
+    async fn read(&self, now: Mono) -> Result<Arc<ProviderKeys>, Refusal> {
         let address = format!("{}{DISCOVERY}", self.config.issuer);
         let discovery: Discovery = self.get(&address, None).await?;
         if discovery.issuer.trim_end_matches('/') != self.config.issuer {
@@ -139,7 +139,7 @@ impl Oidc {
         let keys: Published = self.get(&discovery.jwks_uri, None).await?;
         // One of a kind that nobody here knows keeps the others from nothing.
         let keys = keys.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
-        Ok(Arc::new(Known { discovery, keys: JwkSet { keys }, read: now }))
+        Ok(Arc::new(ProviderKeys { discovery, keys: JwkSet { keys }, read: now }))
     }
 
     async fn get<T: DeserializeOwned>(&self, address: &str, bearer: Option<&str>) -> Result<T, Refusal> {
@@ -160,19 +160,19 @@ impl Oidc {
         let answer = self.client.send(request).await.map_err(|error| unavailable(&error.to_string()))?;
         if answer.status() != StatusCode::OK {
             // The body of a refusal has a code and no secret of ours; the rest of it is the provider's own text.
-            let said = serde_json::from_slice::<Value>(answer.body()).unwrap_or_default();
-            let said: String = said["error"]
+            let refusal = serde_json::from_slice::<Value>(answer.body()).unwrap_or_default();
+            let code: String = refusal["error"]
                 .as_str()
                 .unwrap_or_default()
                 .chars()
                 .filter(char::is_ascii_graphic)
                 .take(64)
                 .collect();
-            if said == "invalid_grant" {
-                let what = "the identity provider does not take the code of this login (any more)";
+            if code == "invalid_grant" {
+                let what = "the identity provider does not accept the code of this login, or no longer does";
                 return Err(Refusal::new(Code::Unauthenticated, what));
             }
-            return Err(unavailable(&format!("{path} is answered with {} {said}", answer.status().as_u16())));
+            return Err(unavailable(&format!("{path} is answered with {} {code}", answer.status().as_u16())));
         }
         serde_json::from_slice(answer.body())
             .map_err(|error| unavailable(&format!("{path} is not what OpenID Connect has there: {error}")))
@@ -293,13 +293,14 @@ fn unavailable(why: &str) -> Refusal {
 
 /// The first line of the file.
 fn secret(path: &std::path::Path) -> Result<String, String> {
-    let told = |why: String| {
+    let unusable = |why: String| {
         format!(
             "oidc_client_secret_file {}: {why}: write the client's secret into it, on one line",
             path.display()
         )
     };
-    let text = std::fs::read_to_string(path).map_err(|error| told(format!("it cannot be read: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| unusable(format!("it cannot be read: {error}")))?;
     let line = text.lines().next().unwrap_or_default().trim().to_owned();
-    if line.is_empty() { Err(told("it is empty".to_owned())) } else { Ok(line) }
+    if line.is_empty() { Err(unusable("it is empty".to_owned())) } else { Ok(line) }
 }

@@ -29,7 +29,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Below this process's own group; none where that is not allowed, or where there are no groups, which is said.
+    /// Below this process's own group; none if that is not allowed, or without cgroups, which it logs.
     pub(super) fn of_this_process() -> Option<Self> {
         if let Some(lost) = processes::LOST {
             tracing::warn!("{lost}");
@@ -85,7 +85,7 @@ impl Group {
     fn make(folder: PathBuf) -> Result<Self> {
         fs::create_dir(&folder)?;
         let group = Self { folder };
-        // A kernel before 5.14 kills no groups, and what is no group has no such file.
+        // A kernel before 5.14 kills no groups, and a folder that is not a group has no such file.
         if group.folder.join("cgroup.kill").exists() {
             return Ok(group);
         }

@@ -106,9 +106,9 @@ impl Child {
                 status = self.process.wait() => break status?,
                 () = &mut stop, if !stopped => {
                     stopped = true;
-                    self.tell(&format!("stop {}\n", kill_after.as_millis())).await;
+                    self.send_to_guard(&format!("stop {}\n", kill_after.as_millis())).await;
                 }
-                _ = beats.tick() => self.tell(&format!("beat {}\n", patience().as_millis())).await,
+                _ = beats.tick() => self.send_to_guard(&format!("beat {}\n", patience().as_millis())).await,
             }
         };
         self.ended = true;
@@ -128,8 +128,8 @@ impl Child {
         Ok(Finished { status, output: self.output.clone(), stopped })
     }
 
-    /// A guard that does not listen has ended, which its wait tells.
-    async fn tell(&mut self, word: &str) {
+    /// A guard that does not read has ended, as its wait shows.
+    async fn send_to_guard(&mut self, word: &str) {
         if let Some(lifeline) = &mut self.lifeline {
             let _ = lifeline.write_all(word.as_bytes()).await;
         }
@@ -137,7 +137,7 @@ impl Child {
 }
 
 impl Drop for Child {
-    #[allow(clippy::disallowed_methods, reason = "a drop cannot be told the time")]
+    #[allow(clippy::disallowed_methods, reason = "a drop takes no argument for the time")]
     fn drop(&mut self) {
         drop(self.lifeline.take());
         let until = Instant::now() + DROP_WAIT;

@@ -158,7 +158,7 @@ fn guard(mut child: Child, silence: Duration, run: Option<&Group>) -> (ExitStatu
             run.iter().for_each(|run| run.kill());
             processes::kill_below();
             killed = true;
-            // Who stands still would say that it ended when it wakes: long after its item was given away.
+            // A process that was paused would report its end when it wakes: long after its item went to another worker.
             alone |= silent;
         }
     }
@@ -171,15 +171,15 @@ fn guard(mut child: Child, silence: Duration, run: Option<&Group>) -> (ExitStatu
 
 /// The words of `exec`, and the program's end.
 fn listen(program: Pid) -> mpsc::Receiver<Word> {
-    let (heard, words) = mpsc::channel();
-    let ended = heard.clone();
+    let (sender, words) = mpsc::channel();
+    let ended = sender.clone();
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let Some((word, millis)) = line.split_once(' ') else { continue };
             let Ok(millis) = millis.parse().map(Duration::from_millis) else { continue };
-            let _ = heard.send(if word == "stop" { Word::Stop(millis) } else { Word::Beat(millis) });
+            let _ = sender.send(if word == "stop" { Word::Stop(millis) } else { Word::Beat(millis) });
         }
-        heard.send(Word::Gone)
+        sender.send(Word::Gone)
     });
     thread::spawn(move || {
         let ends = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -190,7 +190,7 @@ fn listen(program: Pid) -> mpsc::Receiver<Word> {
 }
 
 fn signal(group: Pid, signal: Signal) {
-    // The only error left is that nobody is there any more.
+    // The only error left is that the group has ended.
     let _ = kill_process_group(group, signal);
 }
 

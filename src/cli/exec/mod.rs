@@ -197,7 +197,7 @@ impl Exec {
         let job = job.handler(move |run: Run| attempt(shared.clone(), run));
         let mut worker = Worker::new(options).add(job);
         if std::io::stderr().is_terminal() {
-            worker = worker.hooks(Told);
+            worker = worker.hooks(TerminalHooks);
         }
         let done = worker.run().await;
         setting.printer.flush().await;
@@ -205,10 +205,10 @@ impl Exec {
     }
 }
 
-/// What a person at the terminal is told of the connection.
-struct Told;
+/// What the terminal shows of the connection.
+struct TerminalHooks;
 
-impl Hooks for Told {
+impl Hooks for TerminalHooks {
     fn attached(&self, server: &str, instance_id: &str) {
         let me = Ids::of([instance_id].into_iter()).text(instance_id);
         eprintln!("connected to {server} as {me}");
@@ -251,7 +251,7 @@ async fn attempt(setting: Arc<Setting>, run: Run) -> Result<String, RunFailure> 
     Err(RunFailure::new(format!("{}\n{}", ending(status), output.last(ERROR_TAIL)).trim_end()))
 }
 
-/// A run's line that says how it stopped: that it was dropped, unless something else was said.
+/// The line that says how a run stopped: "dropped", unless another one was printed.
 struct Noted(Option<run_log::RunLine>);
 
 impl Noted {
@@ -279,10 +279,10 @@ fn ending(status: std::process::ExitStatus) -> String {
     }
 }
 
-/// What the program is told.
+/// What the program gets.
 fn environment(run: &Run) -> Vec<(&'static str, String)> {
     let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    let mut told = vec![
+    let mut variables = vec![
         ("ROSTERD_JOB", run.job().to_owned()),
         ("ROSTERD_ITEM", run.item().to_string()),
         ("ROSTERD_ITEM_PARAMETER", run.item_parameter().to_owned()),
@@ -298,9 +298,9 @@ fn environment(run: &Run) -> Vec<(&'static str, String)> {
     ];
     // As OpenTelemetry hands a context to a program.
     for (name, header) in [("TRACEPARENT", "traceparent"), ("TRACESTATE", "tracestate")] {
-        told.extend(run.trace_context().get(header).map(|value| (name, value.clone())));
+        variables.extend(run.trace_context().get(header).map(|value| (name, value.clone())));
     }
-    told
+    variables
 }
 
 /// Programs run as the same user as this process, which holds the secret: its memory and environment are not theirs to
@@ -312,7 +312,7 @@ fn hide_memory() -> Result {
     processes::hide_memory().map_err(what)
 }
 
-/// What runs start; refuses to leave that to the job where nobody on this machine has allowed it.
+/// The command that runs start; refuses to take it from the job unless this machine's operator has allowed that.
 fn program(given: Vec<OsString>, allow_job_command: bool) -> Result<Program> {
     match given.first() {
         Some(program) => find_program(program).map(|()| Program::Given(given)),

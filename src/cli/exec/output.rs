@@ -93,7 +93,7 @@ impl Printer {
         let (queue, mut writes) = mpsc::channel(QUEUE);
         std::thread::spawn(move || {
             while let Some(write) = writes.blocking_recv() {
-                // A reader that went away is no reason to stop programs.
+                // A reader that went away is not a reason to stop programs.
                 let _ = match write {
                     Write::Chunk(Stream::Out, bytes) => {
                         let mut out = std::io::stdout().lock();
@@ -107,7 +107,7 @@ impl Printer {
         Self { queue, prefixed }
     }
 
-    /// Waits until what was said before is written, but not for ever.
+    /// Waits until earlier output is written, but not for ever.
     pub(super) async fn flush(&self) {
         let (done, written) = oneshot::channel();
         let flushed = async {
@@ -137,11 +137,11 @@ pub(super) async fn copy(
     while let Ok(length @ 1..) = from.read(&mut chunk).await {
         let read = &chunk[..length];
         tail.push(read);
-        let told = match &mut marker {
+        let lines = match &mut marker {
             Some(marker) => marker.lines(read),
             None => read.to_vec(),
         };
-        printer.say(stream, told).await;
+        printer.say(stream, lines).await;
     }
     if let Some(mut marker) = marker {
         printer.say(stream, marker.rest()).await;
@@ -157,14 +157,14 @@ struct Marker {
 impl Marker {
     /// The lines that are complete now.
     fn lines(&mut self, chunk: &[u8]) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for byte in chunk {
             self.rest.push(*byte);
             if *byte == b'\n' || self.rest.len() >= LINE {
-                told.extend(self.rest());
+                lines.extend(self.rest());
             }
         }
-        told
+        lines
     }
 
     fn rest(&mut self) -> Vec<u8> {

@@ -2,7 +2,7 @@
 //! environment. A process that leaves its group or session stays below its guard, which adopts what loses its parent.
 //! Called by the guard for all that is below it, and by `exec` for what a killed guard has left.
 //!
-//! Where there is no `/proc` nothing is found, and a program's own process group is all that is killed: see [`LOST`].
+//! Without `/proc` nothing is found, and a program's own process group is all that is killed: see [`LOST`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

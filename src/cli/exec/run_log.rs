@@ -27,7 +27,7 @@ impl RunLog {
         Ok(Self { path, worker })
     }
 
-    /// A run of this process, on its way to be told of.
+    /// A run of this process whose report is on its way.
     pub(super) fn run(&self, run: &Run) -> RunLine {
         let fire = jiff::Timestamp::try_from(run.fire_time()).unwrap_or_default();
         let line = Line {
@@ -57,7 +57,7 @@ pub(super) struct RunLine {
 }
 
 impl RunLine {
-    /// What the guard is told, to say for this process.
+    /// What the guard gets, to report for this process.
     pub(super) fn text(&self) -> String {
         serde_json::to_string(&self.line).unwrap_or_default()
     }

@@ -3,19 +3,17 @@
 mod apply;
 mod change;
 mod list;
+mod report;
 mod stats;
 mod trigger;
 
 use clap::Subcommand;
-use serde_json::json;
 
-use super::failure::{Failure, Result};
-use super::json;
-use super::output::form::Form;
-use rosterd_wire::proto::v1;
+pub(crate) use self::report::report;
+use super::failure::Result;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Jobs {
+pub(crate) enum JobsCommand {
     /// List jobs
     #[command(alias = "ls")]
     List(list::List),
@@ -47,7 +45,7 @@ pub(crate) enum Jobs {
     Remove(change::Remove),
 }
 
-impl Jobs {
+impl JobsCommand {
     pub(crate) async fn run(self) -> Result {
         match self {
             Self::List(list) => list.run().await,
@@ -65,44 +63,4 @@ impl Jobs {
             Self::Remove(remove) => remove.run().await,
         }
     }
-}
-
-/// Shows what a change did.
-pub(crate) fn report(form: Form, changes: &[v1::JobChange]) -> Result {
-    for change in changes {
-        for warning in &change.warnings {
-            eprintln!("rosterd: {}: warning: {warning}", change.job);
-        }
-    }
-    form.show(|| json!({ "changes": json::changes(changes) }), || lines(changes))?;
-    // Of several jobs some may have been changed all the same.
-    let refused = |change: &&v1::JobChange| change.effect() == v1::JobEffect::Refused;
-    match changes.iter().find(refused) {
-        None => Ok(()),
-        Some(first) => {
-            let count = changes.iter().filter(refused).count();
-            let what = format!("{count} of {} jobs refused and stay as they were", changes.len());
-            Err(Failure::refused(first.code.as_str(), what))
-        }
-    }
-}
-
-fn lines(changes: &[v1::JobChange]) -> String {
-    let of = |change: &v1::JobChange| -> String {
-        let about = if change.job.is_empty() { String::new() } else { format!("{}: ", change.job) };
-        let about = match change.effect() {
-            v1::JobEffect::Refused => format!("{about}refused: {}: ", change.code),
-            _ => about,
-        };
-        if change.fields.is_empty() {
-            return change.lines.iter().map(|line| format!("{about}{line}\n")).collect();
-        }
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".into());
-        let field = |field: &v1::FieldChange| {
-            let (old, new) = (value(&field.old_value), value(&field.new_value));
-            format!("{about}{}: {old} -> {new}\n", field.field)
-        };
-        change.fields.iter().map(field).collect()
-    };
-    changes.iter().map(of).collect()
 }

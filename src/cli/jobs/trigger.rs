@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tonic::Streaming;
 
 use super::change::Named;
-use super::lines;
+use super::report::lines;
 use crate::cli::failure::{Code, Failure, Result};
 use crate::cli::json;
 use crate::cli::output::look::log_in_color;
@@ -60,16 +60,17 @@ impl Trigger {
         if summary.instances == 0 {
             eprintln!("rosterd: warning: {name} has no worker: its items run when one comes");
         }
-        let told = json!({ "trigger_id": answer.trigger_id, "changes": json::changes(&answer.changes) });
+        let mut printed =
+            json!({ "trigger_id": answer.trigger_id, "changes": json::changes(&answer.changes) });
         let Some(events) = events else {
-            return form.show(|| told, || lines(&answer.changes));
+            return form.show(|| printed, || lines(&answer.changes));
         };
         let items =
             if self.items.is_empty() { (0..summary.sharding_total_count).collect() } else { self.items };
         if form.is_text() {
             eprint!("{}", lines(&answer.changes));
         }
-        let mut waiting = Waiting {
+        let mut waiting = FireProgress {
             job: name.clone(),
             id: answer.trigger_id.clone(),
             failover: job.spec.lines().any(|line| line.trim() == "failover: true"),
@@ -86,15 +87,14 @@ impl Trigger {
                 ))
             })??,
         }
-        let mut told = told;
-        told["runs"] = waiting.as_json();
-        form.show(|| told, || waiting.summary())?;
+        printed["runs"] = waiting.as_json();
+        form.show(|| printed, || waiting.summary())?;
         waiting.verdict()
     }
 }
 
 /// The items whose runs have not ended yet, and how those of the others did.
-struct Waiting {
+struct FireProgress {
     job: String,
     id: String,
     /// A run that crashes is run again.
@@ -114,7 +114,7 @@ struct Ended {
     again: bool,
 }
 
-impl Waiting {
+impl FireProgress {
     async fn until_all_ended(&mut self, admin: &Admin, mut events: Streaming<v1::WatchResponse>) -> Result {
         while self.items.values().any(|ended| ended.as_ref().is_none_or(|ended| ended.again)) {
             let message = events.message().await.map_err(|status| admin.refused(status))?;
@@ -126,7 +126,7 @@ impl Waiting {
                     let run = e.run.unwrap_or_default();
                     if self.is_ours(e.item, &run) {
                         let on = Ids::of([run.instance.as_str()].into_iter()).text(&run.instance);
-                        self.tell(e.item, "started", &format!("on {on}"));
+                        self.show_line(e.item, "started", &format!("on {on}"));
                     }
                 }
                 Some(Event::RunEnded(e)) if e.job == self.job => {
@@ -167,13 +167,13 @@ impl Waiting {
         if again {
             rest += ", it runs again elsewhere";
         }
-        self.tell(e.item, &outcome, &rest);
+        self.show_line(e.item, &outcome, &rest);
         let ended =
             Ended { outcome, error: e.error, output: e.output, token: run.token, fire: run.fire_time, again };
         self.items.insert(e.item, Some(ended));
     }
 
-    fn tell(&self, item: u32, word: &str, rest: &str) {
+    fn show_line(&self, item: u32, word: &str, rest: &str) {
         if self.loud {
             eprintln!("{}/{item} {} {rest}", self.job, painted(word, style(word), log_in_color()));
         }
@@ -200,8 +200,8 @@ impl Waiting {
 
     fn summary(&self) -> String {
         let counts = self.counts();
-        let told = counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect::<Vec<_>>();
-        format!("{}: {}", count(self.items.len(), "run"), told.join(", "))
+        let parts = counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect::<Vec<_>>();
+        format!("{}: {}", count(self.items.len(), "run"), parts.join(", "))
     }
 
     fn verdict(&self) -> Result {

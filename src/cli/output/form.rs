@@ -10,7 +10,7 @@ use super::table::Table;
 use super::yaml;
 use crate::cli::failure::{Code, Failure, Result};
 
-/// Of what is no list.
+/// Of what is not a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub(crate) struct Form {
     /// How the result is written
@@ -92,7 +92,7 @@ impl Form {
 }
 
 impl ListForm {
-    /// Shows rows in the form that is asked for; where there are none, a table is the word that says so.
+    /// Shows rows in the form that is asked for; without rows, a table is the word that says so.
     pub(crate) fn show(
         self,
         json: impl FnOnce() -> Value,

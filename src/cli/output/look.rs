@@ -28,7 +28,7 @@ pub(crate) struct Look {
     /// Columns of the terminal; none: a file or a program reads it.
     pub(crate) width: Option<usize>,
     pub(crate) color: bool,
-    /// Times are told as "12s ago", and dates in this zone.
+    /// Times are shown as "12s ago", and dates in this zone.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) now: Time,
 }

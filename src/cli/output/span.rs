@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_span_is_told_as_people_do() {
-        for (millis, told) in [
+        for (millis, expected) in [
             (0, "0ms"),
             (282, "282ms"),
             (8014, "8.0s"),
@@ -106,7 +106,7 @@ mod tests {
             (7_500_000, "2h05m"),
             (273_600_000, "3d04h"),
         ] {
-            assert_eq!(human(Duration::from_millis(millis)), told);
+            assert_eq!(human(Duration::from_millis(millis)), expected);
         }
     }
 
@@ -114,7 +114,7 @@ mod tests {
     fn a_terminal_tells_how_long_ago_and_dates_beyond_a_day() {
         let look =
             Look { width: Some(80), color: false, zone: Some(TimeZone::UTC), now: Time(1_800_000_000_000) };
-        for (at, told) in [
+        for (at, expected) in [
             (0, "now"),
             (-12_000, "12s ago"),
             (7_400, "in 7s"),
@@ -122,7 +122,7 @@ mod tests {
             (-20 * 3_600_000, "20h ago"),
             (-2 * DAY, "2027-01-13 08:00"),
         ] {
-            assert_eq!(relative(Time(look.now.0 + at), &look), told);
+            assert_eq!(relative(Time(look.now.0 + at), &look), expected);
         }
     }
 }

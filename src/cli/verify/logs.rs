@@ -7,12 +7,12 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::time::Time;
 use rosterd_domain::verify::{Line, What, read_all};
 
-use super::{Evidence, Places};
+use super::evidence::{Evidence, Places};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::options::read_text;
 
 /// A run, as its lines name it.
-type Run = (String, String, u32, u64);
+type LoggedRun = (String, String, u32, u64);
 
 /// Reads the files: the lines about runs of the job that began in that time, and those about processes.
 pub(super) fn read(
@@ -44,7 +44,7 @@ pub(super) fn read(
     let within =
         |line: &Line| from.is_none_or(|from| line.wall >= from.0) && to.is_none_or(|to| line.wall < to.0);
     let wanted = |line: &&Line| job.is_none_or(|job| line.job == job.as_str()) && within(line);
-    let runs: BTreeSet<Run> =
+    let runs: BTreeSet<LoggedRun> =
         lines.iter().filter(|line| line.what == What::Start).filter(wanted).map(run).collect();
     let judged = |line: &Line| match line.what {
         what if what.is_about_a_process() => true,
@@ -64,6 +64,6 @@ pub(super) fn read(
     Ok(Evidence { lines, places, trace: None, notes: Vec::new(), since: Time::default() })
 }
 
-fn run(line: &Line) -> Run {
+fn run(line: &Line) -> LoggedRun {
     (line.worker.clone(), line.job.clone(), line.item, line.token)
 }

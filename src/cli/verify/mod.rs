@@ -1,6 +1,7 @@
 //! `rosterd verify`: whether the promises were kept, by the history of a coordinator or by the logs of workers. The judge
 //! is the one that the tests use; here lines are found for it, and what it says is shown.
 
+mod evidence;
 mod logs;
 mod server;
 mod show;
@@ -12,9 +13,9 @@ use std::time::Duration;
 use clap::Args;
 use rosterd_domain::id::{JobName, Namespace};
 use rosterd_domain::time::Time;
-use rosterd_domain::verify::history::Trace;
-use rosterd_domain::verify::{Line, judge};
+use rosterd_domain::verify::judge;
 
+use self::evidence::Evidence;
 use self::show::Findings;
 use super::failure::{Code, Exit, Failure, Result};
 use super::options::moment;
@@ -40,7 +41,7 @@ judged as runs of one job: a worker that was cut off then may look as if it
 overlapped. The guide says more, and tells the form of a log, on its page about
 verifying.";
 
-/// How much of a history is judged where nobody says.
+/// How much of a history is judged by default.
 const DAY: Duration = Duration::from_secs(86_400);
 /// After so long a coordinator has written into its history what it did.
 const SETTLING: Duration = Duration::from_secs(10);
@@ -84,26 +85,6 @@ pub(crate) struct Verify {
     server: Server,
 }
 
-/// What is judged, and where each line stands.
-struct Evidence {
-    lines: Vec<Line>,
-    places: Places,
-    /// Of a history.
-    trace: Option<Trace>,
-    /// What could not be looked at.
-    notes: Vec<String>,
-    /// From when on a history is judged.
-    since: Time,
-}
-
-/// Where lines stand.
-enum Places {
-    /// In files: which, and the number from 1.
-    Files(Vec<PathBuf>, Vec<(usize, usize)>),
-    /// In a history: its name and the row's, of each.
-    History(Vec<String>),
-}
-
 impl Verify {
     pub(crate) async fn run(self) -> Result {
         let evidence = self.evidence().await.map_err(no_verdict)?;
@@ -144,7 +125,7 @@ impl Verify {
             }
             false => {
                 let due = if self.whole { Some(self.due().await?) } else { None };
-                let asked = audit_trace::Asked {
+                let request = audit_trace::TraceRequest {
                     dirs: self.data_dir.clone(),
                     namespace: self.namespace.clone(),
                     job: self.job.clone(),
@@ -153,7 +134,7 @@ impl Verify {
                     skew: self.skew,
                     due,
                 };
-                audit_trace::trace(&asked).await.map_err(Failure::usage)?
+                audit_trace::trace(&request).await.map_err(Failure::usage)?
             }
         };
         Ok(Evidence::of_history(trace, notes, self.since()))
@@ -185,17 +166,6 @@ impl Verify {
         Failure::usage(format!(
             "nothing{of} was run or scheduled in that time: there is nothing to judge; correct --job, --since or --until"
         ))
-    }
-}
-
-impl Evidence {
-    fn of_history(mut trace: Trace, notes: Vec<String>, since: Time) -> Self {
-        let (lines, places) = (std::mem::take(&mut trace.lines), std::mem::take(&mut trace.places));
-        Self { lines, places: Places::History(places), trace: Some(trace), notes, since }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.trace.as_ref().is_none_or(|trace| trace.became.is_empty())
     }
 }
 

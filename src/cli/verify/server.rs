@@ -14,7 +14,7 @@ use crate::cli::output::span::{time, timestamp};
 use crate::cli::server::{ALL, Admin, Client, Server};
 use rosterd_wire::proto::v1;
 
-/// Asks for the runs, and for what became of the scheduled times.
+/// Asks for the runs, and for the results of the scheduled times.
 pub(super) async fn ask(
     server: &Server,
     job: Option<&JobName>,
@@ -46,8 +46,8 @@ pub(super) async fn ask(
     if whole {
         let mut room = MOST_DUE;
         for name in scheduled(&jobs, job) {
-            let tell = |fire: &v1::FireRecord| became(&name, fire, &mut builder);
-            fires(&admin, &name, from, to, &mut room, tell).await?;
+            let add = |fire: &v1::FireRecord| add_due(&name, fire, &mut builder);
+            fires(&admin, &name, from, to, &mut room, add).await?;
         }
     } else {
         notes.push(ENSEMBLE.to_owned());
@@ -214,7 +214,7 @@ async fn fires(
     from: Time,
     to: Option<Time>,
     room: &mut usize,
-    mut tell: impl FnMut(&v1::FireRecord),
+    mut add: impl FnMut(&v1::FireRecord),
 ) -> Result {
     let question = v1::ListFiresRequest {
         job: job.to_string(),
@@ -232,14 +232,14 @@ async fn fires(
         Ok(a.next_page_token)
     };
     admin.each_page(question, call, take, |q, token| q.page_token = token).await?;
-    // The latest come first, and a trace is told from its beginning.
-    all.iter().rev().for_each(&mut tell);
+    // The latest come first, and a trace is built from its beginning.
+    all.iter().rev().for_each(&mut add);
     Ok(())
 }
 
-fn became(job: &JobName, fire: &v1::FireRecord, builder: &mut TraceBuilder) {
+fn add_due(job: &JobName, fire: &v1::FireRecord, builder: &mut TraceBuilder) {
     let words;
-    let became = match fire.result() {
+    let result = match fire.result() {
         v1::FireResult::Pending => RecordedResult::Pending,
         v1::FireResult::Unspecified => RecordedResult::Unknown,
         result => {
@@ -248,5 +248,5 @@ fn became(job: &JobName, fire: &v1::FireRecord, builder: &mut TraceBuilder) {
             RecordedResult::Known(&words)
         }
     };
-    builder.due(job.as_str(), fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), became);
+    builder.due(job.as_str(), fire.item, fire.fire_time.as_ref().map(time).unwrap_or_default(), result);
 }

@@ -7,7 +7,7 @@ use rosterd_domain::verify::given::nanos;
 use rosterd_domain::verify::{Fault, Line, Owner, Verdict, What};
 use serde_json::{Value, json};
 
-use super::{Evidence, Places};
+use super::evidence::{Evidence, Places};
 use crate::cli::output::look::look;
 use crate::cli::output::table::{Cell, Table, col};
 use crate::cli::output::text::facts;
@@ -140,8 +140,8 @@ impl Findings<'_> {
         rows.push(("taken over after a crash".to_owned(), count(again)));
         rows.push(("not ended yet".to_owned(), count(runs.iter().filter(|run| run.stop.is_none()).count())));
         if let Some(trace) = &self.evidence.trace {
-            let became: Vec<String> = trace.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
-            rows.push(("scheduled times".to_owned(), became.join(", ")));
+            let results: Vec<String> = trace.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
+            rows.push(("scheduled times".to_owned(), results.join(", ")));
             let not_judged = [
                 (trace.before, "scheduled times before anything is known of their item"),
                 (trace.elsewhere, "runs whose end another coordinator may know"),
@@ -202,7 +202,7 @@ impl Findings<'_> {
         Table::of(columns, owners.iter().map(row)).text(false, look())
     }
 
-    /// Who ran nothing is known of a history alone.
+    /// Only a history knows the owners that ran nothing.
     fn owners(&self) -> Vec<Owner> {
         match &self.evidence.trace {
             Some(trace) => self.verdict.owners_by(&trace.given, self.evidence.since),

@@ -1,93 +1,31 @@
 //! The scripted coordinator: a real gRPC server on loopback that says nothing by itself but the acknowledgements of
 //! heartbeats. It tells the stage what comes, and gives it each stream to write to, to end, and to cut.
 
+mod acknowledging;
 mod codec;
 pub(crate) mod frames;
 mod link;
 mod service;
+mod stream;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::{iter, pending};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
 use tonic::transport::Server;
 
+pub(crate) use self::acknowledging::Acknowledging;
 use self::link::Link;
 use self::service::Door;
-use crate::event::{Event, Events};
+use self::stream::Connection;
+pub(crate) use self::stream::{Out, Stream};
+use crate::event::Events;
 use crate::owned::Tasks;
-
-/// What waits to be written on one stream; a script that floods waits where it is full.
-const OUTGOING: usize = 16 * 1024;
-
-/// Whether heartbeats are acknowledged by themselves: of all coordinators of a script.
-#[derive(Clone)]
-pub(crate) struct Acknowledging(Arc<AtomicBool>);
-
-impl Default for Acknowledging {
-    fn default() -> Self {
-        Self(Arc::new(AtomicBool::new(true)))
-    }
-}
-
-impl Acknowledging {
-    pub(crate) fn set(&self, on: bool) {
-        self.0.store(on, Ordering::SeqCst);
-    }
-
-    fn is_on(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// What goes out on a stream.
-#[derive(Debug)]
-pub(crate) enum Out {
-    Frame(bytes::Bytes),
-    /// Its end: with a status, or without an error.
-    End(Option<Code>),
-}
-
-/// One stream of the worker, as a script holds it.
-#[derive(Debug, Clone)]
-pub(crate) struct Stream {
-    /// Over all coordinators of the script, in the order in which they came.
-    pub(crate) number: usize,
-    /// Which coordinator, from 0.
-    pub(crate) at: usize,
-    pub(crate) authorization: Option<String>,
-    out: mpsc::Sender<Out>,
-    connection: Connection,
-}
-
-impl Stream {
-    /// False: the stream is gone.
-    pub(crate) async fn send(&self, out: Out) -> bool {
-        self.out.send(out).await.is_ok()
-    }
-
-    /// As if the coordinator had been killed.
-    pub(crate) fn cut(&self) {
-        self.connection.cut.cancel();
-    }
-
-    /// Says GOAWAY; the stream goes on.
-    pub(crate) fn go_away(&self) {
-        self.connection.go_away.cancel();
-    }
-}
-
-#[derive(Debug, Clone, Default)]
-struct Connection {
-    cut: CancellationToken,
-    go_away: CancellationToken,
-}
 
 /// A coordinator that listens. It is gone, and every connection cut, once it is dropped.
 pub(crate) struct Coordinator {
@@ -121,11 +59,11 @@ impl Coordinator {
                     connection: connection.clone(),
                     tasks: of_all.clone(),
                 };
-                let one = stream::iter([io::Result::Ok(Link::new(socket, connection.cut.clone()))]);
+                let one = iter([io::Result::Ok(Link::new(socket, connection.cut.clone()))]);
                 let cut = connection.cut.clone();
                 let served = Server::builder().serve_with_incoming_shutdown(
                     door,
-                    one.chain(stream::pending()),
+                    one.chain(pending()),
                     connection.go_away.cancelled_owned(),
                 );
                 of_all.spawn(async move {
@@ -148,12 +86,7 @@ pub(crate) fn deaf() -> io::Result<std::net::TcpListener> {
     std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// A port where nobody listens, a moment ago at least.
+/// A port on which nothing listened a moment ago.
 pub(crate) fn nobody() -> io::Result<SocketAddr> {
     deaf()?.local_addr()
-}
-
-/// Tells of what came, unless nobody listens any more.
-async fn tell(events: &Events, event: Event) {
-    events.tell(event).await;
 }

@@ -15,9 +15,11 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{Grpc, StreamingService};
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::acknowledging::Acknowledging;
 use super::codec::FramesInBytesOut;
-use super::{Acknowledging, Connection, OUTGOING, Out, Stream, frames, tell};
-use crate::event::{Event, Events};
+use super::frames;
+use super::stream::{Connection, OUTGOING, Out, Stream};
+use crate::event::{Events, WorkerEvent};
 use crate::owned::Tasks;
 
 const SESSION: &str = "/rosterd.v1.WorkerService/Session";
@@ -53,12 +55,12 @@ impl Service<http::Request<tonic::body::Body>> for Door {
     }
 }
 
-type Frames = BoxStream<'static, Result<Bytes, Status>>;
+type WorkerFrames = BoxStream<'static, Result<Bytes, Status>>;
 
 impl StreamingService<SessionRequest> for Door {
     type Response = Bytes;
-    type ResponseStream = Frames;
-    type Future = BoxFuture<Response<Frames>, Status>;
+    type ResponseStream = WorkerFrames;
+    type Future = BoxFuture<Response<WorkerFrames>, Status>;
 
     fn call(&mut self, request: Request<Streaming<SessionRequest>>) -> Self::Future {
         let door = self.clone();
@@ -68,7 +70,7 @@ impl StreamingService<SessionRequest> for Door {
 
 impl Door {
     /// Tells of the stream and of what comes on it; gives what the script writes.
-    async fn opened(self, request: Request<Streaming<SessionRequest>>) -> Frames {
+    async fn opened(self, request: Request<Streaming<SessionRequest>>) -> WorkerFrames {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let number = self.streams.fetch_add(1, Ordering::SeqCst);
         let authorization = request.metadata().get("authorization");
@@ -79,7 +81,7 @@ impl Door {
             out: out.clone(),
             connection: self.connection.clone(),
         };
-        tell(&self.events, Event::Opened(stream)).await;
+        self.events.tell(WorkerEvent::Opened(stream)).await;
         let reader = self.read(number, request.into_inner(), out);
         self.tasks.spawn(reader);
         let frames = stream::unfold(Some(outgoing), |outgoing| async move {
@@ -114,9 +116,9 @@ impl Door {
                     // Where it is full the script floods, and the next one says the same.
                     let _ = out.try_send(Out::Frame(frames::encode(ack)));
                 }
-                tell(&events, Event::Frame(number, frame)).await;
+                events.tell(WorkerEvent::Frame(number, frame)).await;
             };
-            tell(&events, Event::Closed(number, how)).await;
+            events.tell(WorkerEvent::Closed(number, how)).await;
             let _ = out.send(Out::End(None)).await;
         }
     }

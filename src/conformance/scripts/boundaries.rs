@@ -14,7 +14,7 @@ use super::runs::open;
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
-use crate::event::{Entry, Event};
+use crate::event::{TimedEvent, WorkerEvent};
 use crate::stage::{CALM, PATIENCE, Setting, Stage};
 
 pub(super) const GROUPS: &[Group] = &[Group {
@@ -107,13 +107,13 @@ async fn one(stage: &mut Stage, after: After, turn: usize) -> Played {
     if matches!(after, After::Callback | After::CallbackDone) {
         stage.say(frames::callback(&id, stage.setting.jobs[0], PATIENCE)).await?;
         answered(stage, from, &id).await?;
-        let is_call = |entry: &Entry| {
-            matches!(&entry.event, Event::Line(line) if line.what == What::Hook).then_some(())
+        let is_call = |entry: &TimedEvent| {
+            matches!(&entry.event, WorkerEvent::Line(line) if line.what == What::Hook).then_some(())
         };
         // One for each of the two scenes that have one. The answer may overtake the line on standard output.
         let wanted = if after == After::Callback { 1 } else { 2 };
         let mut seen = 0;
-        let come = |entry: &Entry| {
+        let come = |entry: &TimedEvent| {
             seen += usize::from(is_call(entry).is_some());
             (seen >= wanted).then_some(())
         };
@@ -252,7 +252,7 @@ async fn leaving(stage: &mut Stage) -> Played {
     ensure(code == Some(0), || format!("its exit code is {code:?}"))
 }
 
-/// The next stream: a leave begins anew there.
+/// The next stream: a leave starts again there.
 async fn again(stage: &mut Stage) -> Played {
     known(&stage.hello().await?)?;
     stage.welcome().await?;

@@ -9,7 +9,7 @@ use rosterd_wire::proto::v1::session_request::Frame as Said;
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
-use crate::event::{Entry, Event};
+use crate::event::{TimedEvent, WorkerEvent};
 use crate::stage::{CALM, PATIENCE, Setting, Stage};
 
 /// The names say what the callbacks do: the second takes two seconds, the third fails.
@@ -45,8 +45,8 @@ fn fine(done: &CallbackDone) -> Played {
     ensure(done.error.is_empty() && !done.timed_out, || format!("it is answered {done:?}"))
 }
 
-fn is_call(entry: &Entry) -> bool {
-    matches!(&entry.event, Event::Line(line) if line.what == What::Hook)
+fn is_call(entry: &TimedEvent) -> bool {
+    matches!(&entry.event, WorkerEvent::Line(line) if line.what == What::Hook)
 }
 
 /// Waits for as many calls of user code since then, and sees that there were no more. What a worker prints comes by another

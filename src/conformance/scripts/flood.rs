@@ -11,7 +11,7 @@ use rosterd_wire::proto::v1::{Assignment, RunOutcome, RunRef};
 use super::{Group, scene};
 use crate::broken::{Broken, Played, ensure};
 use crate::coordinator::frames;
-use crate::event::{Event, now};
+use crate::event::{WorkerEvent, now};
 use crate::stage::{CALM, Setting, Stage};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -96,7 +96,7 @@ async fn collect(stage: &mut Stage, from: usize, wanted: usize) -> Played<BTreeS
 /// How many runs were in user code at the same time.
 fn most_at_once(stage: &mut Stage, from: usize) -> usize {
     let mut lines: Vec<Line> = stage.all(from, |entry| match &entry.event {
-        Event::Line(line) if matches!(line.what, What::Start | What::End | What::Cancel) => {
+        WorkerEvent::Line(line) if matches!(line.what, What::Start | What::End | What::Cancel) => {
             Some(line.clone())
         }
         _ => None,

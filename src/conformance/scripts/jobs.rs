@@ -126,7 +126,7 @@ async fn a_refused_job_is_offered_again(stage: &mut Stage) -> Played {
     let offered =
         stage.find_within(Duration::from_secs(45), from, "the second Register of the job", |entry| {
             match &entry.event {
-                crate::event::Event::Frame(_, Some(Said::Register(register))) if register.job == B => {
+                crate::event::WorkerEvent::Frame(_, Some(Said::Register(register))) if register.job == B => {
                     Some(entry.at)
                 }
                 _ => None,

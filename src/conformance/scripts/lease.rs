@@ -94,7 +94,9 @@ async fn the_lease_counts_from_when_the_heartbeat_was_sent(stage: &mut Stage) ->
     let (begun, from) = (now(), stage.here());
     let (sent, sequence) = stage
         .find(from, "a heartbeat", |entry| match &entry.event {
-            crate::event::Event::Frame(_, Some(Said::Heartbeat(beat))) => Some((entry.at, beat.sequence)),
+            crate::event::WorkerEvent::Frame(_, Some(Said::Heartbeat(beat))) => {
+                Some((entry.at, beat.sequence))
+            }
             _ => None,
         })
         .await?;
@@ -139,7 +141,7 @@ async fn acknowledgements_may_be_lost_and_late(stage: &mut Stage) -> Played {
     let told = stage.lines(&run, What::Cancel).len();
     ensure(told == 0, || "the run was told to stop".into())?;
     let others = stage.all(here, |entry| match &entry.event {
-        crate::event::Event::Opened(stream) => Some(stream.number),
+        crate::event::WorkerEvent::Opened(stream) => Some(stream.number),
         _ => None,
     });
     ensure(others.is_empty(), || format!("stream {first} was left for {others:?}"))?;
@@ -246,7 +248,7 @@ async fn keeps_its_lease(stage: &mut Stage, how: &str) -> Played {
     let took = at(&stage.over(&run).await?).saturating_sub(at(&stage.started(&run).await?));
     ensure(took >= length, || format!("`{how}` took {took:?} instead of {length:?}"))?;
     let others = stage.all(here, |entry| match &entry.event {
-        crate::event::Event::Opened(stream) => Some(stream.number),
+        crate::event::WorkerEvent::Opened(stream) => Some(stream.number),
         _ => None,
     });
     ensure(others.is_empty(), || "another stream was opened meanwhile".into())?;

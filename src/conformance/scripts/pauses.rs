@@ -6,7 +6,7 @@ use tonic::Code;
 
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
-use crate::event::Event;
+use crate::event::WorkerEvent;
 use crate::stage::{Before, CALM, Setting, Stage};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -55,7 +55,7 @@ async fn pauses_double_until_a_heartbeat_is_acknowledged(stage: &mut Stage) -> P
             format!("attempt {} came after {pause:?}: at least {least:?}", number + 2)
         })?;
     }
-    // A Welcome alone does not begin them anew.
+    // A Welcome alone does not reset them.
     stage.next_rule();
     stage.acknowledge_heartbeats(false);
     stage.accept().await?;
@@ -80,7 +80,7 @@ async fn next_after(stage: &mut Stage, code: Option<Code>) -> Played<Duration> {
     let (from, ended) = (stage.here(), crate::event::now());
     stage.end(code).await?;
     let opened = stage.find(from, "another attempt", |entry| match &entry.event {
-        Event::Opened(_) => Some(entry.at),
+        WorkerEvent::Opened(_) => Some(entry.at),
         _ => None,
     });
     let opened = opened.await?;

@@ -89,7 +89,7 @@ async fn all_are_passing(stage: &mut Stage, codes: &[Option<Code>]) -> Played {
     stage.probe().await
 }
 
-/// All coordinators in a row must say so; any other loss begins the count anew.
+/// All coordinators in a row must say so; any other loss resets the count.
 async fn a_final_status_of_one_coordinator_is_not_the_end(stage: &mut Stage) -> Played {
     for code in [Code::Unauthenticated, Code::Unavailable, Code::PermissionDenied] {
         stage.hello().await?;

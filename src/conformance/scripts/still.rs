@@ -9,7 +9,7 @@ use rosterd_wire::proto::v1::session_request::Frame as Said;
 use super::{Group, scene};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
-use crate::event::{Event, now};
+use crate::event::{WorkerEvent, now};
 use crate::stage::{CALM, SHORT, Setting, Stage, at};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -50,7 +50,7 @@ async fn beyond_the_lease_nothing_starts_and_runs_stop(stage: &mut Stage) -> Pla
     let hello_at = stage.stream()?.number;
     let hello_at = stage
         .find(0, "the Hello", |entry| match &entry.event {
-            Event::Frame(number, Some(Said::Hello(_))) if *number == hello_at => Some(entry.at),
+            WorkerEvent::Frame(number, Some(Said::Hello(_))) if *number == hello_at => Some(entry.at),
             _ => None,
         })
         .await?;
@@ -95,7 +95,7 @@ async fn an_acknowledgement_that_waited_counts_before_the_timers(stage: &mut Sta
     let from = stage.here();
     let (sent, sequence) = stage
         .find(from, "a heartbeat", |entry| match &entry.event {
-            Event::Frame(_, Some(Said::Heartbeat(beat))) => Some((entry.at, beat.sequence)),
+            WorkerEvent::Frame(_, Some(Said::Heartbeat(beat))) => Some((entry.at, beat.sequence)),
             _ => None,
         })
         .await?;

@@ -1,4 +1,4 @@
-//! Attaching, and what is said before anything runs.
+//! Attaching, and the frames before anything runs.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use rosterd_wire::proto::v1::{Hello, JobKind, Register, Registered, Welcome};
 use super::{PATIENCE, Stage};
 use crate::broken::Played;
 use crate::coordinator::frames;
-use crate::event::Event;
+use crate::event::WorkerEvent;
 
 impl Stage {
-    /// The Hello of the next stream; what is said from now on is said there.
+    /// The Hello of the next stream; all later frames go there.
     pub(crate) async fn hello(&mut self) -> Played<Hello> {
         self.hello_within(PATIENCE).await
     }
@@ -20,7 +20,9 @@ impl Stage {
     pub(crate) async fn hello_within(&mut self, patience: Duration) -> Played<Hello> {
         let after = self.current;
         let next = self.find_within(patience, 0, "the Hello of a new stream", |entry| match &entry.event {
-            Event::Frame(number, Some(Said::Hello(hello))) if after.is_none_or(|after| *number > after) => {
+            WorkerEvent::Frame(number, Some(Said::Hello(hello)))
+                if after.is_none_or(|after| *number > after) =>
+            {
                 Some((*number, hello.clone()))
             }
             _ => None,
@@ -103,7 +105,7 @@ impl Stage {
         Ok(hello)
     }
 
-    /// A leave in which nothing is in flight any more.
+    /// A leave with nothing left in flight.
     pub(crate) async fn farewell(&mut self) -> Played {
         self.asks_to_drain().await?;
         self.say(frames::draining()).await?;

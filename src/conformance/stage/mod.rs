@@ -28,7 +28,7 @@ pub(crate) use self::runs::{at, same};
 pub(crate) use self::setting::{Before, CALM, SHORT, Setting};
 use crate::broken::{Broken, Played};
 use crate::coordinator::{Acknowledging, Coordinator, Out, Stream, deaf, frames, nobody};
-use crate::event::{Entry, Event, channel, now};
+use crate::event::{TimedEvent, WorkerEvent, channel, now};
 use crate::owned::Tasks;
 use crate::witness::Witness;
 use crate::worker::Worker;
@@ -63,8 +63,8 @@ pub(crate) struct Stage {
     /// Holds a port that never answers.
     _deaf: Option<std::net::TcpListener>,
     acknowledging: Acknowledging,
-    incoming: mpsc::Receiver<Entry>,
-    log: Vec<Entry>,
+    incoming: mpsc::Receiver<TimedEvent>,
+    log: Vec<TimedEvent>,
     began: Duration,
     monitors: Monitors,
     streams: Vec<Stream>,
@@ -169,7 +169,7 @@ impl Stage {
         patience: Duration,
         from: usize,
         what: &str,
-        mut pick: impl FnMut(&Entry) -> Option<T>,
+        mut pick: impl FnMut(&TimedEvent) -> Option<T>,
     ) -> Played<T> {
         let until = now() + patience;
         let mut at = from;
@@ -197,13 +197,13 @@ impl Stage {
         &mut self,
         from: usize,
         what: &str,
-        pick: impl FnMut(&Entry) -> Option<T>,
+        pick: impl FnMut(&TimedEvent) -> Option<T>,
     ) -> Played<T> {
         self.find_within(PATIENCE, from, what, pick).await
     }
 
     /// All since `from` that `pick` takes, of what has come.
-    pub(crate) fn all<T>(&mut self, from: usize, pick: impl FnMut(&Entry) -> Option<T>) -> Vec<T> {
+    pub(crate) fn all<T>(&mut self, from: usize, pick: impl FnMut(&TimedEvent) -> Option<T>) -> Vec<T> {
         self.catch_up();
         self.log[from.min(self.log.len())..].iter().filter_map(pick).collect()
     }
@@ -214,11 +214,11 @@ impl Stage {
         }
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: TimedEvent) {
         self.monitors.observe(&entry);
         match &entry.event {
-            Event::Opened(stream) => self.streams.push(stream.clone()),
-            Event::Exited(status) => self.exit = Some(*status),
+            WorkerEvent::Opened(stream) => self.streams.push(stream.clone()),
+            WorkerEvent::Exited(status) => self.exit = Some(*status),
             _ => {}
         }
         self.log.push(entry);
@@ -286,7 +286,7 @@ impl Stage {
     }
 
     pub(crate) fn did(&mut self, what: String) {
-        self.log.push(Entry { at: now(), event: Event::Did(what) });
+        self.log.push(TimedEvent { at: now(), event: WorkerEvent::Did(what) });
     }
 
     /// A frame on the stream of now since `from`.
@@ -298,7 +298,7 @@ impl Stage {
     ) -> Played<T> {
         let current = self.current;
         self.find(from, what, |entry| match &entry.event {
-            Event::Frame(number, Some(frame)) if Some(*number) == current => pick(frame),
+            WorkerEvent::Frame(number, Some(frame)) if Some(*number) == current => pick(frame),
             _ => None,
         })
         .await
@@ -312,7 +312,9 @@ impl Stage {
     ) -> Vec<(Duration, T)> {
         let current = self.current;
         self.all(from, |entry| match &entry.event {
-            Event::Frame(number, Some(frame)) if Some(*number) == current => Some((entry.at, pick(frame)?)),
+            WorkerEvent::Frame(number, Some(frame)) if Some(*number) == current => {
+                Some((entry.at, pick(frame)?))
+            }
             _ => None,
         })
     }
@@ -361,7 +363,7 @@ impl Stage {
     pub(crate) async fn exits(&mut self, patience: Duration) -> Played<Option<i32>> {
         let from = 0;
         let status = self.find_within(patience, from, "the worker's end", |entry| match &entry.event {
-            Event::Exited(status) => Some(*status),
+            WorkerEvent::Exited(status) => Some(*status),
             _ => None,
         });
         Ok(status.await?.code())
@@ -411,7 +413,7 @@ impl Stage {
             })
             .collect();
         let mut lines: Vec<Line> = self.all(0, |entry| match &entry.event {
-            Event::Line(line) => Some(line.clone()),
+            WorkerEvent::Line(line) => Some(line.clone()),
             _ => None,
         });
         if lines.iter().any(|line| line.what == What::Start) {
@@ -424,16 +426,20 @@ impl Stage {
 
     /// What happened last, for people.
     pub(crate) fn transcript(&self) -> Vec<String> {
-        let mut entries: Vec<&Entry> = self.log.iter().collect();
+        let mut entries: Vec<&TimedEvent> = self.log.iter().collect();
         // What the script did stands before what had come and was not taken in yet.
         entries.sort_by_key(|entry| entry.at);
         let shown = entries.into_iter().map(|entry| {
             let what = match &entry.event {
-                Event::Opened(stream) => format!("< stream {} at coordinator {}", stream.number, stream.at),
-                Event::Frame(number, Some(frame)) => format!("< [{number}] {}", frames::show_said(frame)),
-                Event::Frame(number, None) => format!("< [{number}] an unknown frame"),
-                Event::Closed(number, how) => format!("< [{number}] closed: {how}"),
-                Event::Line(line) => {
+                WorkerEvent::Opened(stream) => {
+                    format!("< stream {} at coordinator {}", stream.number, stream.at)
+                }
+                WorkerEvent::Frame(number, Some(frame)) => {
+                    format!("< [{number}] {}", frames::show_said(frame))
+                }
+                WorkerEvent::Frame(number, None) => format!("< [{number}] an unknown frame"),
+                WorkerEvent::Closed(number, how) => format!("< [{number}] closed: {how}"),
+                WorkerEvent::Line(line) => {
                     let Line { job, item, token, attempt, detail, .. } = line;
                     format!(
                         "  {} {job}/{item}#{token} attempt {attempt} {}",
@@ -441,9 +447,9 @@ impl Stage {
                         frames::brief(detail)
                     )
                 }
-                Event::Garbage(text) => format!("  not a line of a log: {text}"),
-                Event::Exited(status) => format!("  the worker has ended: {status}"),
-                Event::Did(what) => what.clone(),
+                WorkerEvent::Garbage(text) => format!("  not a line of a log: {text}"),
+                WorkerEvent::Exited(status) => format!("  the worker has ended: {status}"),
+                WorkerEvent::Did(what) => what.clone(),
             };
             format!("{:8.3} {what}", entry.at.saturating_sub(self.began).as_secs_f64())
         });

@@ -8,7 +8,7 @@ use rosterd_wire::proto::v1::session_response::Frame;
 use rosterd_wire::proto::v1::{Hello, RunRef};
 
 use crate::coordinator::{Stream, frames};
-use crate::event::{Entry, Event};
+use crate::event::{TimedEvent, WorkerEvent};
 
 /// The secret that every script's worker has.
 pub(crate) const CREDENTIAL: &str = "conformance-secret";
@@ -48,15 +48,15 @@ impl Monitors {
         Self { slots, ..Self::default() }
     }
 
-    pub(crate) fn observe(&mut self, entry: &Entry) {
+    pub(crate) fn observe(&mut self, entry: &TimedEvent) {
         match &entry.event {
-            Event::Opened(stream) => self.opened(stream),
-            Event::Closed(number, _) => {
+            WorkerEvent::Opened(stream) => self.opened(stream),
+            WorkerEvent::Closed(number, _) => {
                 self.of(*number).closed_at = Some(entry.at);
                 self.crossed(*number, entry.at);
             }
-            Event::Frame(number, Some(frame)) => self.heard(*number, frame, entry.at),
-            Event::Frame(number, None) => {
+            WorkerEvent::Frame(number, Some(frame)) => self.heard(*number, frame, entry.at),
+            WorkerEvent::Frame(number, None) => {
                 self.breach("LINK-3", format!("stream {number}: a frame that the protocol does not have"));
             }
             _ => {}

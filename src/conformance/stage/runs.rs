@@ -13,7 +13,7 @@ use rosterd_wire::proto::v1::{
 use super::{PATIENCE, Stage};
 use crate::broken::{Played, ensure};
 use crate::coordinator::frames;
-use crate::event::{Entry, Event};
+use crate::event::{TimedEvent, WorkerEvent};
 
 impl Stage {
     // ---- names
@@ -224,7 +224,7 @@ impl Stage {
 
     // ---- all that came before is done
 
-    /// A run of its own goes through: whatever was said before has been heard.
+    /// A run of its own completes: the worker has read all earlier frames.
     pub(crate) async fn probe(&mut self) -> Played {
         let run = self.new_run();
         self.trigger(&run, "succeed").await?;
@@ -254,9 +254,9 @@ pub(crate) fn same(named: &[RunRef], runs: &[&RunRef]) -> bool {
     named.len() == runs.len() && runs.iter().all(|run| named.contains(run))
 }
 
-pub(crate) fn line_of<'a>(entry: &'a Entry, run: &RunRef) -> Option<&'a Line> {
+pub(crate) fn line_of<'a>(entry: &'a TimedEvent, run: &RunRef) -> Option<&'a Line> {
     match &entry.event {
-        Event::Line(line) if (&line.job, line.item, line.token) == (&run.job, run.item, run.token) => {
+        WorkerEvent::Line(line) if (&line.job, line.item, line.token) == (&run.job, run.item, run.token) => {
             Some(line)
         }
         _ => None,

@@ -19,7 +19,7 @@ pub fn check_assign(job: &Job, candidates: &Candidates, assigned: &Assigned) -> 
     };
     let after = &assigned.sharding;
     let eligible = eligible(job, candidates);
-    expect(!eligible.is_empty(), None, "nobody may own an item".into());
+    expect(!eligible.is_empty(), None, "no instance may own an item".into());
     expect(after.items() == job.rules.items, None, format!("{} items are assigned", after.items()));
     let mut owned: BTreeMap<&InstanceId, u32> = eligible.iter().map(|instance| (*instance, 0)).collect();
     for item in (0..job.rules.items).map(Item) {
@@ -41,13 +41,13 @@ pub fn check_assign(job: &Job, candidates: &Candidates, assigned: &Assigned) -> 
         expect(
             assigned.moved.contains(&(item, owner.clone())),
             Some(item),
-            format!("its move to {owner:?} is not told"),
+            format!("its move to {owner:?} is not reported"),
         );
     }
     expect(
         assigned.moved.len() == moved(&job.sharding, after).len(),
         None,
-        "moves are told that are none".into(),
+        "moves are reported that did not happen".into(),
     );
     transaction(job, assigned, &mut expect);
     found
@@ -60,7 +60,7 @@ fn eligible<'a>(job: &'a Job, candidates: &'a Candidates) -> BTreeSet<&'a Instan
     present.chain(absent).filter(|instance| job.is_enabled(instance)).collect()
 }
 
-/// The assignment alone has changed; a raised count may have been noted.
+/// Whether only the assignment has changed; a raised count may have been noted.
 fn same_rights(before: &Sharding, after: &Sharding) -> bool {
     before.disabled_items == after.disabled_items
         && before.disabled_instances == after.disabled_instances
@@ -84,7 +84,7 @@ fn transaction(job: &Job, assigned: &Assigned, expect: &mut impl FnMut(bool, Opt
     ];
     let mut writes = Vec::new();
     if assigned.sharding == job.sharding {
-        // Nothing moves: the flag alone goes, and starts that are under way stand.
+        // No item moves: only the flag is cleared, and starts in flight remain valid.
         guards.push(Guard::Generation(job.name.clone(), job.generation));
     } else {
         let data = assigned.sharding.encode().into();

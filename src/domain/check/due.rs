@@ -1,5 +1,5 @@
-//! Nothing is left undone or forgotten: valid reports and deaths are dealt with, scheduled times that may start or
-//! can be settled are, and the calendar looks again in time.
+//! Nothing is left undone or forgotten: valid reports and deaths are handled, scheduled times that can be started or
+//! settled are, and the timer is set early enough.
 
 use super::Case;
 use crate::id::Item;
@@ -14,10 +14,10 @@ pub(super) fn check(case: &mut Case<'_>) {
             let reported = case.report_of(item, before.token, run).is_some();
             let over = reported || case.facts.dead.contains(&run.worker) || is_overdue(case, run);
             let ended = after.counters.ended() > before.counters.ended();
-            case.expect(!over || ended, item, || "its run is over and not ended".into());
+            case.expect(!over || ended, item, || "its run is over, but is not ended".into());
         }
         let stuck = after.crashed().is_some() && !case.fails_over(item);
-        case.expect(!stuck, item, || "its crashed run waits in vain".into());
+        case.expect(!stuck, item, || "its crashed run waits although failover does not apply".into());
         if case.accounts_for(item) && !case.facts.no_starts {
             settled(case, item, after);
         }
@@ -28,7 +28,7 @@ pub(super) fn check(case: &mut Case<'_>) {
     }
 }
 
-/// Whether a run of a worker here has gone on for longer than it may.
+/// Whether a run of a worker attached here has exceeded its timeout and the grace.
 fn is_overdue(case: &Case<'_>, run: &Running) -> bool {
     let facts = case.facts;
     let here = facts.hosted.get(&run.instance).is_some_and(|hosted| hosted.worker == run.worker);
@@ -74,7 +74,7 @@ fn settled(case: &mut Case<'_>, item: Item, after: &Record) {
     case.expect(queued == able, item, || format!("it could start; able {able}, in the queue {queued}"));
 }
 
-/// The calendar looks again at the next scheduled time and when one that waits becomes too old.
+/// The timer is set to the next scheduled time, or to when a waiting one becomes too old.
 fn looked_for(case: &mut Case<'_>, item: Item, after: &Record, overdue: Option<Time>) {
     let now = case.facts.now;
     let too_old = overdue.map(|due| Time(due.plus(case.job.rules.catch_up).0 + 1)).filter(|at| *at > now);

@@ -1,5 +1,5 @@
-//! Mirrors follow the record: what the last write of each says is what the change of the record means, and
-//! nothing is written that no change explains.
+//! Mirrors follow the record: the last write to each mirror matches the change of the record, and there is no write
+//! that no change explains.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ fn ended(before: &Record, after: &Record) -> bool {
     before.running().is_some() && (after.running().is_none() || after.token != before.token)
 }
 
-/// What a host may write besides records; `None` is a record, or something else's to write.
+/// What a host may write besides records; `None`: it is a record, or not a host's to write.
 fn kind(write: &Write) -> Option<&'static str> {
     Some(match write {
         Write::Running { .. } => "running",

@@ -1,5 +1,5 @@
-//! Who may be given what: every start is for an enabled item, by its owner (or a taker of a crashed run) that
-//! is ready and enabled, within the rules, and guarded; and no guard stands there for nothing.
+//! Who may get what: every start is for an enabled item, on its owner (or the taker of a crashed run), which is ready
+//! and enabled, within the rules, and guarded; and there is no guard that nothing needs.
 
 use super::Case;
 use crate::id::Item;
@@ -37,7 +37,7 @@ pub(super) fn check(case: &mut Case<'_>) {
                 }
                 let handed_back = *outcome == Outcome::Cancelled
                     && matches!(report, Some(Reported::HandedBack | Reported::HandedBackByHost(_)));
-                // That nobody runs it again rests on what the job says of that.
+                // That it is not run again depends on the job's failover setting.
                 rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
             }
             Entry::Unrun { item, .. } => {
@@ -103,7 +103,7 @@ fn started(case: &mut Case<'_>, item: Item, run: &Running) {
     };
     case.expect(right, item, || format!("there is no right to run {} of {}", run.source, run.fire));
     case.expect(run.trigger.is_none() || run.source == Source::Manual, item, || "a trigger is named".into());
-    // Of which run a taker carries on: one that this plan ends, or the last.
+    // Which run a taker continues: the one that this plan ends, or the last.
     let before = case.before.get(&item).map(|(_, record)| record);
     let was_held = before.is_some_and(|record| match &record.state {
         State::Idle => false,

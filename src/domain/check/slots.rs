@@ -1,5 +1,5 @@
-//! Slots are never exceeded, what waited longer elsewhere keeps its turn, and nothing waits while a slot that
-//! is nobody else's is free.
+//! Slots are never exceeded, runs of other jobs that have waited longer keep their turn, and nothing waits while a slot
+//! is free that no other is entitled to.
 
 use super::Case;
 use crate::id::{InstanceId, Item};
@@ -22,7 +22,7 @@ pub(super) fn check(case: &mut Case<'_>) {
     }
 }
 
-/// A run that is started on the instance, as it stood in the queue.
+/// The place in the queue of a run that is started on the instance.
 fn key(case: &Case<'_>, on: &InstanceId, entry: &Entry) -> Option<Waiting> {
     let Entry::Started { item, run: Running { fire, source, instance, .. }, .. } = entry else { return None };
     let class = match source {
@@ -39,8 +39,8 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
         format!("{} runs start on the {free} slots of {instance}", started.len())
     });
     let waiting = case.plan.waiting.get(instance).map_or(&[][..], |waiting| waiting);
-    // A scheduled time that became a misfire for want of a slot has a new place in the order, and what was served
-    // before keeps its slot.
+    // A scheduled time that became a misfire for lack of a slot has a new place in the order, and those served before
+    // keep their slots.
     let became = |item: Item| case.entries(item).any(|entry| matches!(entry, Entry::Unrun { .. }));
     let mut found = Vec::new();
     for run in started {
@@ -50,7 +50,7 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
             found.push((run.item, format!("it takes a slot on {instance} out of turn")));
         }
         if let Some(passed) = waiting.iter().find(|other| *other < run && !became(other.item)) {
-            found.push((run.item, format!("it goes before {passed:?}")));
+            found.push((run.item, format!("it precedes {passed:?}")));
         }
     }
     for (item, what) in found {
@@ -65,7 +65,7 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
     }
 }
 
-/// Every crashed run that failover applies to waits for somebody, if anybody may take it.
+/// Every crashed run that failover applies to waits for an instance, if any may take it.
 fn crashed_wait_for_nothing(case: &mut Case<'_>) {
     let able = |(instance, hosted): (&InstanceId, &Hosted)| {
         hosted.ready && case.job.is_enabled(instance) && !case.facts.dead.contains(&hosted.worker)
@@ -80,7 +80,7 @@ fn crashed_wait_for_nothing(case: &mut Case<'_>) {
         }
         let waits =
             case.plan.waiting.values().flatten().any(|w| w.item == item && w.class == Class::Failover);
-        case.expect(waits, item, || "its crashed run waits for nobody".into());
+        case.expect(waits, item, || "its crashed run is not offered for failover".into());
         let Some(fire) = case.after(item).and_then(|record| record.crashed()).map(|crashed| crashed.fire)
         else {
             continue;

@@ -1,5 +1,5 @@
-//! The entries of an item tell how its old record became the new one, by rows of the item's table and by
-//! nothing else; each scheduled time is told exactly once.
+//! An item's entries explain how its old record became the new one, by rows of the transition table and nothing else;
+//! each scheduled time appears exactly once.
 
 use super::Case;
 use crate::id::{Item, Token};
@@ -54,7 +54,7 @@ impl Story<'_, '_> {
         }
     }
 
-    /// What has no entry: a crashed run given up, a last fire set back.
+    /// Changes without an entry: a crashed run that is given up, a last fire that is set back.
     fn silent(&mut self) {
         let Some(written) = self.case.written(self.item) else { return };
         let now = self.case.facts.now;
@@ -94,17 +94,19 @@ impl Story<'_, '_> {
         if matches!(run.source, Source::NormalTrigger | Source::Manual) && !self.case.job.paused {
             let marked = self.record.misfire;
             self.case
-                .expect(marked.is_none(), self.item, || format!("{} goes before its misfire", run.source));
+                .expect(marked.is_none(), self.item, || format!("{} starts before its misfire", run.source));
         }
         let claims = run.source == Source::Failover;
         self.record = self.record.above(self.case.facts.given);
         self.apply(&if claims { Event::Claim(run.clone()) } else { Event::Start(run.clone()) });
         let raised = self.record.token;
-        self.case.expect(raised == token, self.item, || format!("token {token} is told, {raised} written"));
+        self.case.expect(raised == token, self.item, || format!("token {token} is sent, {raised} written"));
         let told =
             self.case.plan.unmonitored.iter().any(|(item, t, r)| (*item, *t, r) == (self.item, token, run));
         let monitor = self.case.job.rules.monitor;
-        self.case.expect(told != monitor, self.item, || format!("monitored {monitor}, told apart {told}"));
+        self.case.expect(told != monitor, self.item, || {
+            format!("monitored {monitor}, listed as unmonitored {told}")
+        });
         if !monitor {
             self.record.state = State::Idle;
         }
@@ -149,7 +151,7 @@ impl Story<'_, '_> {
 
     fn unrun(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
         let last = self.record.last_fire;
-        // A clock that was wrong has left marks in the future.
+        // A wrong clock has left a misfire mark in the future.
         if latest <= last || self.record.misfire == Some(latest) && latest > self.case.facts.now {
             return self.dropped(first, latest, count, became);
         }
@@ -163,10 +165,10 @@ impl Story<'_, '_> {
         }
         let now = self.case.facts.now;
         self.case.expect(due == latest && latest <= now, self.item, || {
-            format!("{latest} is no scheduled time up to {now}")
+            format!("{latest} is not a scheduled time up to {now}")
         });
         self.case.expect(counted == count, self.item, || {
-            format!("{counted} scheduled times from {first} to {latest} are told as {count}")
+            format!("{counted} scheduled times from {first} to {latest} are reported as {count}")
         });
         self.allowed(latest, became);
         self.apply(&match became {
@@ -176,7 +178,7 @@ impl Story<'_, '_> {
         });
     }
 
-    /// A mark that will not be run.
+    /// A misfire mark that will not be run.
     fn dropped(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
         let surplus = self.case.job.sharding.surplus_until(self.item).is_some_and(|until| latest <= until);
         let reason = if self.case.disabled(self.item) { Missed::Disabled } else { Missed::NoWorker };
@@ -184,11 +186,11 @@ impl Story<'_, '_> {
             && (self.case.disabled(self.item) || surplus)
             && (first, count) == (latest, 1)
             && self.record.misfire == Some(latest);
-        self.case.expect(fits, self.item, || format!("{first} to {latest} are told again"));
+        self.case.expect(fits, self.item, || format!("{first} to {latest} are reported again"));
         self.apply(&Event::DropMisfire { reason });
     }
 
-    /// Whether the owner is able, and has no slot that is free now or with this plan.
+    /// Whether the owner is able to run it, but has no free slot, now or with this plan.
     fn no_slot(&self) -> bool {
         let owner = self.case.job.sharding.owner(self.item);
         let Some((owner, hosted)) = owner.and_then(|owner| self.case.facts.hosted.get_key_value(owner))
@@ -206,7 +208,7 @@ impl Story<'_, '_> {
         !ended && hosted.ready && started + hosted.others.len() >= hosted.free as usize
     }
 
-    /// Whether scheduled times up to `latest` may become that now.
+    /// Whether scheduled times up to `latest` may get this result now.
     fn allowed(&mut self, latest: Time, became: FireResult) {
         let (job, facts, item) = (self.case.job, self.case.facts, self.item);
         if let Some(gap) = job.sharding.gap_of(item, latest) {

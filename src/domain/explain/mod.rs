@@ -1,7 +1,7 @@
 //! Why an item is where it is, and what it waits for: sentences for people, made from a snapshot alone.
 //!
-//! [`explain`] is a plain function: the command line, REST and gRPC show the same text. Each sentence names what it speaks of in its
-//! own words, and links those words to the page that shows it. It decides nothing, and nobody parses it.
+//! [`explain`] is a plain function: the command line, REST and gRPC show the same text. Each sentence names its
+//! subject, and links its name to the page that shows it. It decides nothing, and its text is not meant to be parsed.
 
 mod place;
 mod rule;
@@ -18,53 +18,54 @@ use crate::plan::Candidates;
 use crate::time::Time;
 use crate::view::Job;
 
-/// What is known beside the job's own nodes.
+/// What is known beyond the job's own nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Now.
+    /// The current time.
     pub now: Time,
-    /// Every worker that is attached to a coordinator of the namespace, as the instance that it is, or would be.
+    /// Every worker that is attached to a coordinator of the namespace, under the instance id that it has, or would
+    /// have.
     pub attached: BTreeMap<InstanceId, Attached>,
-    /// Coordinators that fire nothing, each with why.
+    /// Coordinators that fire nothing, each with the reason.
     pub idle: BTreeMap<CoordinatorId, String>,
-    /// In whose hands the item was, the latest first, as far as the history that is asked knows; the first two are enough.
+    /// The owners of the item, the latest first, as far as the history knows; the first two are enough.
     pub stays: Vec<Stay>,
 }
 
-/// A worker that is attached.
+/// An attached worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached {
-    /// To which coordinator.
+    /// The coordinator that hosts it.
     pub host: CoordinatorId,
-    /// It is leaving.
+    /// It is draining.
     pub leaves: bool,
 }
 
-/// An item in the hands of one instance.
+/// The ownership of an item by one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stay {
-    /// In whose.
+    /// The owner.
     pub instance: InstanceId,
     /// Since when.
     pub from: Time,
-    /// Until when; none: still.
+    /// Until when; `None`: it still is the owner.
     pub to: Option<Time>,
-    /// Why it was given it.
+    /// Why it got the item.
     pub reason: String,
-    /// Why it lost it.
+    /// Why it lost the item.
     pub end_reason: String,
 }
 
 /// What a sentence is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Whose the item is.
+    /// The owner of the item.
     Owner,
-    /// By which rule.
+    /// The rule by which it is assigned.
     Rule,
-    /// Who else was there.
+    /// The other candidates.
     Candidates,
-    /// When it moved last.
+    /// When it last changed owners.
     Moved,
     /// What it does, or waits for.
     Waits,
@@ -93,20 +94,20 @@ pub struct Sentence {
     pub part: Part,
     /// The sentence.
     pub text: String,
-    /// Words of it, each with the page that they are about.
+    /// Parts of the text, each with the page that it refers to.
     pub links: Vec<Link>,
 }
 
 /// Words of a sentence that have a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// They stand so in the sentence.
+    /// The text, exactly as it is in the sentence.
     pub text: String,
-    /// The page, relative to where the console is served.
+    /// The page, relative to the console's base path.
     pub href: String,
 }
 
-/// What a link leads to.
+/// The target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page<'a> {
     /// A job.
@@ -130,7 +131,7 @@ pub enum Page<'a> {
 }
 
 impl Page<'_> {
-    /// Its path, relative to where the console is served.
+    /// Its path, relative to the console's base path.
     pub fn href(&self) -> String {
         use words::segment as part;
         match self {
@@ -152,7 +153,7 @@ impl Sentence {
         Self { part, text: text.into(), links: Vec::new() }
     }
 
-    /// Links words of it; those that do not stand in it are left out, so that one sentence can be put in several ways.
+    /// Adds a link; ignored if the text is not a part of the sentence, so that a sentence can have several wordings.
     fn with(mut self, text: impl ToString, page: &Page<'_>) -> Self {
         let text = text.to_string();
         if self.text.contains(&text) && !self.links.iter().any(|link| link.text == text) {
@@ -162,7 +163,7 @@ impl Sentence {
     }
 }
 
-/// An item under explanation.
+/// The item to explain.
 struct Subject<'a> {
     job: &'a Job,
     item: Item,
@@ -171,7 +172,7 @@ struct Subject<'a> {
     candidates: Candidates,
 }
 
-/// Explains an item; none: the job has no such item, and never had.
+/// Explains an item; `None`: the job has no such item, and never had.
 pub fn explain(
     job: &Job,
     records: &BTreeMap<Item, (Version, Record)>,
@@ -192,7 +193,7 @@ pub fn explain(
     Some(sentences)
 }
 
-/// What the leader knows of the instances beside the job's nodes, as far as attachments tell.
+/// What the leader knows of the instances beyond the job's nodes, as far as attachments show it.
 fn candidates(job: &Job, facts: &Facts) -> Candidates {
     let leaves = |instance: &&InstanceId| facts.attached.get(*instance).is_some_and(|worker| worker.leaves);
     let known: BTreeSet<&InstanceId> = job.instances.keys().chain(job.sharding.instances()).collect();

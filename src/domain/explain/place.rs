@@ -1,4 +1,4 @@
-//! Whose an item is, by which rule, who else was there, and when it moved last.
+//! Who owns an item, by which rule, who else was a candidate, and when it last moved.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use super::rule::rule;
 use super::words::{count, past, span};
 use super::{Page, Part, Sentence, Stay, Subject};
 
-/// So many candidates of a kind are named; of more, how many there are.
+/// Up to this number of candidates of a kind are named; if there are more, they are counted.
 const NAMED: usize = 6;
 
 impl Subject<'_> {
-    /// Whose it is, by which rule, who else was there, and since when.
+    /// Its owner, by which rule, the other candidates, and since when.
     pub(super) fn place(&self) -> Vec<Sentence> {
         let mut said = vec![self.owner()];
         said.extend(self.rule());
@@ -38,7 +38,7 @@ impl Subject<'_> {
         standing(self.job, instance, &self.candidates)
     }
 
-    /// The owner, if that may run something.
+    /// The owner, if it may run items.
     pub(super) fn live_owner(&self) -> Option<&InstanceId> {
         self.job.sharding.owner(self.item).filter(|owner| self.standing(owner) == Standing::Enabled)
     }
@@ -72,7 +72,7 @@ impl Subject<'_> {
         host.into_iter().fold(said, |said, host| said.with(host, &Page::Cluster))
     }
 
-    /// Why no instance that may own it does.
+    /// Why no instance that may own the item does.
     fn why_nobody(&self) -> String {
         if self.able().is_empty() {
             return match self.job.instances.is_empty() {
@@ -86,7 +86,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Every instance that may own items, in the order in which strategies are asked.
+    /// Every instance that may own items, in the order in which strategies get them.
     fn able(&self) -> Vec<InstanceId> {
         let known = self.job.instances.keys().chain(&self.candidates.absent);
         let mut able: Vec<InstanceId> =
@@ -160,7 +160,7 @@ impl Subject<'_> {
                 format!("{instance} gets no items: it is Elastic-Job's own, and does not speak to rosterd.")
             }
             Standing::Gone | Standing::Enabled | Standing::Away => {
-                format!("{instance} gets no items: it is not there any more.")
+                format!("{instance} gets no items: it no longer exists.")
             }
         };
         let said = Sentence::new(Part::Candidates, text).with(instance, &Page::Instance(instance));
@@ -171,7 +171,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Machines that are disabled and have no instance: they would get nothing.
+    /// Disabled machines without an instance: they would get nothing.
     fn idle_machines(&self) -> Vec<Sentence> {
         let empty = |address: &str| !self.job.instances.keys().any(|instance| instance.address() == address);
         let servers =
@@ -187,7 +187,7 @@ impl Subject<'_> {
         said.collect()
     }
 
-    /// Workers that are attached and do not work for this job.
+    /// Attached workers that do not work for this job.
     fn strangers(&self) -> Option<Sentence> {
         let known = |instance: &&InstanceId| {
             !self.job.instances.contains_key(*instance) && !self.job.sharding.instances().contains(instance)
@@ -207,7 +207,7 @@ impl Subject<'_> {
         Some(strangers.iter().take(NAMED).fold(said, |said, one| said.with(one, &Page::Instance(one))))
     }
 
-    /// When it came to its owner and why, and whose it was before.
+    /// When and why its owner got it, and who owned it before.
     fn moved(&self) -> Vec<Sentence> {
         let (owner, stays) = (self.job.sharding.owner(self.item), &self.facts.stays);
         let job = &self.job.name;

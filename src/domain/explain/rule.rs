@@ -1,10 +1,10 @@
-//! Which rule shares a job's items out, in words: each strategy says of itself how it deals.
+//! The rule that assigns a job's items, in words: each strategy describes itself.
 
 use crate::strategy::{Question, Strategy};
 
 use super::words::count;
 
-/// How the strategy deals the question's items.
+/// How the strategy assigns the question's items.
 pub(super) fn rule(strategy: &dyn Strategy, question: &Question<'_>) -> String {
     let (items, n) = (question.items as usize, question.instances.len());
     let shares = match (items / n.max(1), items % n.max(1)) {

@@ -1,4 +1,4 @@
-//! Items as people find them, and what they are told: read these as the answers that they are.
+//! Situations of items, and their explanations: read these as the answers that people get.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn instance(n: u32) -> InstanceId {
     InstanceId::new(format!("10.0.0.{n}@-@w{n}")).unwrap()
 }
 
-/// Everything that is known when somebody asks.
+/// Everything that is known when the question is asked.
 struct Scene {
     job: Job,
     records: BTreeMap<Item, (Version, Record)>,
@@ -36,7 +36,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `report` fires each minute; four items shared by workers 1 and 2, as the strategy would.
+    /// `report` fires each minute; workers 1 and 2 share four items, as the strategy assigns them.
     fn new() -> Self {
         Self::with(r#""cron":"0 * * * * ?","timeZone":"UTC","failover":true,"misfire":true,"#)
     }
@@ -131,7 +131,7 @@ impl Scene {
         let sentences = explain(&self.job, &self.records, Item(item), &self.facts).unwrap();
         for sentence in &sentences {
             for link in &sentence.links {
-                assert!(sentence.text.contains(&link.text), "{link:?} does not stand in {}", sentence.text);
+                assert!(sentence.text.contains(&link.text), "{link:?} is not part of {}", sentence.text);
             }
         }
         sentences.into_iter().map(|sentence| sentence.text).collect()
@@ -143,11 +143,11 @@ impl Scene {
         assert_eq!(told, expected, "told:\n{}", told.join("\n"));
     }
 
-    /// Among the rest.
+    /// One of its sentences.
     #[track_caller]
     fn mentions(&self, item: u32, expected: &str) {
         let told = self.told(item);
-        assert!(told.iter().any(|told| told == expected), "not told: {expected}\ntold:\n{}", told.join("\n"));
+        assert!(told.iter().any(|told| told == expected), "missing: {expected}\nin:\n{}", told.join("\n"));
     }
 }
 
@@ -241,7 +241,7 @@ fn who_was_rejected_is_told_with_why() {
         "10.0.0.4@-@w4 gets no items: machine 10.0.0.4 is disabled for report.",
         "10.0.0.5@-@w5 gets no items: the instance is disabled for report.",
         "10.0.0.6@-@w6 gets no items: it is Elastic-Job's own, and does not speak to rosterd.",
-        "10.0.0.7@-@w7 gets no items: it is not there any more.",
+        "10.0.0.7@-@w7 gets no items: it no longer exists.",
         "Workers on machine 10.0.0.9 would get no items: it is disabled for report.",
     ];
     assert_eq!(rejected, expected);

@@ -12,7 +12,7 @@ use crate::view::Timeline;
 use super::words::{coming, count, past, span};
 use super::{Page, Part, Sentence, Subject};
 
-/// A scheduled time is on its way for so long: its host writes it down, and tells its worker.
+/// How long a scheduled time may be in progress: its host records it, and sends it to its worker.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 impl Subject<'_> {
@@ -85,7 +85,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What somebody has switched off.
+    /// What has been switched off.
     fn switches(&self) -> Vec<Sentence> {
         let job = &self.job.name;
         let mut said = Vec::new();
@@ -140,7 +140,7 @@ impl Subject<'_> {
         all
     }
 
-    /// The worker of a run in flight is not there.
+    /// The worker of a run in flight is not connected.
     fn lost(&self, instance: &InstanceId) -> Option<Sentence> {
         let standing = self.standing(instance);
         let away = matches!(standing, Standing::Gone | Standing::Away)
@@ -179,7 +179,7 @@ impl Subject<'_> {
         vec![Sentence::new(Part::Waits, text).with(&crashed.instance, &Page::Instance(&crashed.instance))]
     }
 
-    /// Scheduled times that came while it was busy.
+    /// Scheduled times that came while the item was busy.
     fn marked(&self, record: &Record) -> Option<Sentence> {
         let marked = record.misfire?;
         let waits = match (&record.state, self.job.paused) {
@@ -204,7 +204,7 @@ impl Subject<'_> {
         Some(Sentence::new(Part::Waits, text))
     }
 
-    /// A scheduled time that has come, and has neither begun nor been recorded.
+    /// A scheduled time that has passed, and has neither started nor been recorded.
     fn due(&self, record: &Record, records: &BTreeMap<Item, (Version, Record)>) -> Option<Sentence> {
         let now = self.facts.now;
         if self.job.paused || self.job.rules.disabled || self.job.sharding.disabled_items.contains(&self.item)

@@ -1,4 +1,4 @@
-//! How times, counts and lists are put in sentences, and names in addresses.
+//! Formats times, counts and lists for sentences, and names for URLs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(super) fn count(n: usize, one: &str) -> String {
     }
 }
 
-/// `12 s`, `5 min`, `3 h`, `2 days`: as exact as anybody needs it.
+/// `12 s`, `5 min`, `3 h`, `2 days`: as precise as people need it.
 pub(super) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

@@ -1,7 +1,7 @@
 //! The part of a job that Elastic-Job has fields for, valid by construction.
 //!
-//! Never knows how a schedule or a strategy is understood: both are texts here, checked by functions that
-//! come in as arguments. Made by the parsers of this module, read by everyone who plans or fires.
+//! It does not interpret schedules or strategies: both are texts here, checked by functions that are passed in. Made by
+//! the parsers of this module, read by everyone that plans or fires.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,19 +27,19 @@ pub const MAX_ITEM_PARAMETERS: usize = 256 << 10;
 pub const MAX_DESCRIPTION: usize = 4 << 10;
 /// All properties together, and all kept fields together, in bytes.
 pub const MAX_PROPS: usize = 64 << 10;
-/// The zone of a schedule that names none.
+/// The time zone of a schedule without one.
 pub const DEFAULT_ZONE: &str = "UTC";
-/// The strategy of a job that names none.
+/// The strategy of a job without one.
 pub const DEFAULT_STRATEGY: &str = "AVG_ALLOCATION";
 
-/// The fields of a [`JobConfig`], before and after they were checked.
+/// The fields of a [`JobConfig`], before and after validation.
 #[derive(Clone, PartialEq)]
 pub struct ConfigFields {
     /// The job's name.
     pub job_name: JobName,
     /// The schedule; `None`: runs only when triggered.
     pub cron: Option<String>,
-    /// The zone of the schedule; `None` is [`DEFAULT_ZONE`] and leaves the field out of the node.
+    /// The time zone of the schedule; `None` means [`DEFAULT_ZONE`] and omits the field from the node.
     pub time_zone: Option<String>,
     /// Number of items, 1 to [`MAX_ITEMS`].
     pub sharding_total_count: u32,
@@ -49,15 +49,15 @@ pub struct ConfigFields {
     pub job_parameter: String,
     /// Keep a record of running items.
     pub monitor_execution: bool,
-    /// Run an item elsewhere when its worker died; only with `monitor_execution`.
+    /// Run an item elsewhere if its worker died; only with `monitor_execution`.
     pub failover: bool,
-    /// Run once more after a run that was too long; only with `monitor_execution`.
+    /// Run once more after a run that took too long; only with `monitor_execution`.
     pub misfire: bool,
     /// Largest clock difference to the registry, in seconds, at least 1; `None`: not checked for this job.
     pub max_time_diff_seconds: Option<u32>,
     /// How often the assignment is checked without a cause, in minutes, at least 1; `None`: never.
     pub reconcile_interval_minutes: Option<u32>,
-    /// Elastic-Job's name of the strategy; `None` is [`DEFAULT_STRATEGY`].
+    /// Elastic-Job's name of the strategy; `None` means [`DEFAULT_STRATEGY`].
     pub job_sharding_strategy_type: Option<String>,
     /// Free text.
     pub description: String,
@@ -65,11 +65,11 @@ pub struct ConfigFields {
     pub disabled: bool,
     /// Whether a worker's own configuration replaces the stored one when it registers.
     pub overwrite: bool,
-    /// Properties, handed to the worker.
+    /// Properties, passed to the worker.
     pub props: BTreeMap<String, String>,
     /// A label.
     pub label: Option<String>,
-    /// Elastic-Job's fields that we do not use, kept word for word.
+    /// Elastic-Job's fields that we do not use, kept unchanged.
     pub unused: BTreeMap<String, Value>,
 }
 
@@ -99,7 +99,7 @@ impl ConfigFields {
     }
 }
 
-/// Shows no parameter and no property: they may be secrets.
+/// Omits parameters and properties: they may be secrets.
 impl fmt::Debug for ConfigFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobConfig")
@@ -116,7 +116,7 @@ impl fmt::Debug for ConfigFields {
     }
 }
 
-/// Job configuration that has been checked. Its fields are read as those of [`ConfigFields`].
+/// A validated job configuration. Its fields are read as those of [`ConfigFields`].
 #[derive(Clone, PartialEq)]
 pub struct JobConfig(ConfigFields);
 
@@ -134,27 +134,28 @@ impl fmt::Debug for JobConfig {
 }
 
 impl JobConfig {
-    /// Checks the fields; all defects at once.
+    /// Validates the fields; returns all defects at once.
     pub fn new(fields: ConfigFields) -> Result<Self, Defects> {
         let (config, defects) = Self::with_defects(fields);
         Defects::none_or(defects, config)
     }
 
-    /// The fields whatever is wrong with them, and what that is.
+    /// The fields in any case, and what is wrong with them.
     pub(super) fn with_defects(fields: ConfigFields) -> (Self, Vec<Defect>) {
         let job = fields.job_name.to_string();
         let defects = check(&fields).into_iter().map(|d| Defect { job: Some(job.clone()), ..d }).collect();
         (Self(fields), defects)
     }
 
-    /// A copy with some fields changed, checked again.
+    /// A copy with some fields changed, validated again.
     pub fn edit(&self, change: impl FnOnce(&mut ConfigFields)) -> Result<Self, Defects> {
         let mut fields = self.0.clone();
         change(&mut fields);
         Self::new(fields)
     }
 
-    /// This configuration as it replaces `stored`: what `stored` keeps and this does not name stays kept.
+    /// This configuration as the replacement of `stored`: unused fields of `stored` that this one does not name are
+    /// kept.
     pub fn replacing(&self, stored: &Self) -> Result<Self, Defects> {
         self.edit(|fields| {
             for (name, value) in &stored.unused {
@@ -168,8 +169,8 @@ impl JobConfig {
         self.time_zone.as_deref().unwrap_or(DEFAULT_ZONE)
     }
 
-    /// Has the schedule and Elastic-Job's strategy checked by those who understand them: `schedule` takes the
-    /// expression and the zone, `strategy` the name. Neither is asked about what the job does not say.
+    /// Has the schedule and Elastic-Job's strategy checked by the given functions: `schedule` gets the expression and
+    /// the zone, `strategy` the name. They are not called for fields that the job does not have.
     pub fn validate_with(
         &self,
         schedule: impl Fn(&str, &str) -> Result<(), String>,
@@ -188,7 +189,7 @@ impl JobConfig {
         &self,
         schedule: impl Fn(&str, &str) -> Result<(), String>,
     ) -> Option<Defect> {
-        // A schedule that every zone understands tells which of the two is wrong.
+        // A schedule that is valid in every zone shows which of the two is wrong.
         const ANY: &str = "0 0 0 * * ?";
         if self.time_zone.is_some()
             && let Err(problem) = schedule(ANY, self.zone())
@@ -204,7 +205,7 @@ impl JobConfig {
     }
 }
 
-/// What `check` says holds the remedy.
+/// The text from `check` includes the remedy.
 pub(super) fn named_defect(
     field: &str,
     name: &str,
@@ -214,7 +215,7 @@ pub(super) fn named_defect(
     Some(Defect::new(DefectKind::NotAllowed, field, problem, "").with_text(name))
 }
 
-/// What a valid configuration keeps to.
+/// The rules of a valid configuration.
 fn check(fields: &ConfigFields) -> Vec<Defect> {
     let mut defects = Vec::new();
     defects.extend(count_defect(fields.sharding_total_count));
@@ -260,7 +261,7 @@ fn number_defect(field: &str, value: Option<u32>) -> Option<Defect> {
     value.filter(|value| *value == 0 || *value > max).map(defect)
 }
 
-/// A text that is too long, or that YAML cannot carry. Says nothing of its content.
+/// A text that is too long, or that YAML cannot represent. The message does not show its content.
 pub(super) fn text_defect(field: &str, text: &str, max: usize) -> Option<Defect> {
     if text.len() > max {
         let problem = format!("{} bytes are too many: at most {max} are allowed", text.len());
@@ -297,7 +298,7 @@ pub(super) fn kept_defect(what: &str, kept: &BTreeMap<String, Value>) -> Option<
     (size > MAX_PROPS).then(|| too_many(what, size))
 }
 
-/// Failover and misfire need to know what runs.
+/// Failover and misfire need to know which items are running.
 pub(super) fn monitor_defects(monitor: bool, failover: bool, misfire: bool) -> Vec<Defect> {
     let needs = |field: &str| {
         let problem = "it needs a record of running items, which `monitorExecution: false` switches off";

@@ -1,40 +1,40 @@
-//! What is wrong with a job, said so that a person can mend it: the field, its value, what is allowed, the remedy.
+//! What is wrong with a job, in words that let a person fix it: the field, its value, what is allowed, the remedy.
 //!
-//! Never holds the text of a job parameter, an item parameter or a property: those may be secrets, and
-//! defects end in logs. Made by every parser of this module, shown by the command line, the API and the log.
+//! Never holds the text of a job parameter, an item parameter or a property: those may be secrets, and defects end up
+//! in logs. Made by every parser of this module, shown by the command line, the API and the log.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
 
-/// What sort of defect it is; stable, for tools.
+/// The kind of defect; stable, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DefectKind {
     /// Neither JSON nor YAML, or not of the expected shape.
     Unreadable,
-    /// Longer, deeper or more than accepted.
+    /// Longer, deeper or more than allowed.
     TooLarge,
     /// No field of this name.
     UnknownField,
-    /// A field of Elastic-Job that would be obeyed there and cannot be here.
+    /// A field that has an effect in Elastic-Job and cannot have it here.
     RefusedField,
     /// The value has another type than the field.
     WrongType,
-    /// The value has the right type and is not allowed.
+    /// The value has the right type, but is not allowed.
     NotAllowed,
-    /// A field that must be there is not.
+    /// A required field is missing.
     Missing,
     /// Two values contradict each other.
     Conflict,
-    /// The same thing twice.
+    /// The same thing appears twice.
     Duplicate,
 }
 
 /// One defect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defect {
-    /// What sort it is.
+    /// Its kind.
     pub kind: DefectKind,
     /// Which job of the file, from 1; `None` for a node or a file of one job.
     pub number: Option<usize>,
@@ -42,7 +42,7 @@ pub struct Defect {
     pub job: Option<String>,
     /// The path of the field, for example `rosterd.retries.max_attempts`; empty for the whole.
     pub field: String,
-    /// The offending value, cut to a length that can be shown; `None` where there is none or it may be secret.
+    /// The offending value, cut to a length that can be shown; `None` if it has no value, or the value may be secret.
     pub value: Option<String>,
     /// What is wrong and what is allowed.
     pub problem: String,
@@ -51,7 +51,7 @@ pub struct Defect {
 }
 
 impl Defect {
-    /// A defect without value, number and job: they are added by who knows them.
+    /// A defect without value, number and job, which callers add.
     pub fn new(
         kind: DefectKind,
         field: impl Into<String>,
@@ -111,7 +111,7 @@ impl fmt::Display for Defect {
     }
 }
 
-/// All defects of one input, in the order of the input; never empty. Shown one a line.
+/// All defects of one input, in the order of the input; never empty. Shown one per line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Defects(Vec<Defect>);
@@ -122,13 +122,13 @@ impl Defects {
         if defects.is_empty() { Ok(value) } else { Err(Self(defects)) }
     }
 
-    /// What was found wrong; there must be something.
+    /// The defects, of which there must be at least one.
     pub(super) fn of(defects: Vec<Defect>) -> Self {
         debug_assert!(!defects.is_empty());
         Self(defects)
     }
 
-    /// Both together; what both find of a field is told once.
+    /// Merges both; a defect that both report for a field is kept once.
     pub(super) fn join<T>(mut defects: Vec<Defect>, result: Result<T, Self>) -> Result<T, Self> {
         match result {
             Ok(value) => Self::none_or(defects, value),
@@ -164,7 +164,7 @@ impl IntoIterator for Defects {
 /// Longest value shown, in characters.
 const SHOWN: usize = 80;
 
-/// A foreign text for a message: one line, no control characters, cut.
+/// Foreign text for a message: one line, no control characters, cut.
 pub(super) fn printable(text: &str) -> String {
     const LONGEST: usize = 200;
     let cut = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
@@ -187,7 +187,7 @@ fn show(value: &Value) -> String {
     format!("{}…", text.chars().take(SHOWN).collect::<String>())
 }
 
-/// The nearest of `known` to a mistyped `name`, if it is near enough to be meant.
+/// The nearest of `known` to a mistyped `name`, if it is near enough.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     if name.len() > LONGEST {
@@ -206,7 +206,7 @@ fn folded(name: &str) -> Vec<char> {
     name.chars().filter(|c| !"-_. ".contains(*c)).flat_map(char::to_lowercase).collect()
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.iter().enumerate() {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(nearest("corn", known), Some("cron"));
         assert_eq!(nearest("retries", known), None);
         assert_eq!(nearest("x", known), None);
-        // As many mistakes as a fifth of its letters, but in some letter it must be right.
+        // As many mistakes as a fifth of its letters, but at least one letter must be right.
         assert_eq!(nearest("sh_rd_ngT_tal_Count__", ["shardingTotalCountXX"]), None);
         assert_eq!(nearest("shirdongTutalCeuntXX", ["shardingTotalCountXX"]), Some("shardingTotalCountXX"));
         assert_eq!(nearest("ab", ["cd"]), None);

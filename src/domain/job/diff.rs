@@ -1,6 +1,6 @@
-//! What differs between two jobs, field by field, for people and for the audit.
+//! The differences between two jobs, field by field, for people and for the audit.
 //!
-//! Never decides what a change causes. Called by the command line and the API.
+//! Never decides the effect of a change. Called by the command line and the API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,11 +16,11 @@ use super::spec::JobSpec;
 pub struct Change {
     /// Its path, for example `rosterd.retries.max_attempts` or `props.url`.
     pub field: String,
-    /// Its value before; `None` when it was not there.
+    /// Its value before; `None` if it did not exist.
     pub from: Option<String>,
-    /// Its value after; `None` when it is no longer there.
+    /// Its value after; `None` if it no longer exists.
     pub to: Option<String>,
-    /// Whether the values may be secrets: then only who may read the job may see them.
+    /// Whether the values may be secrets: then only callers that may read the job may see them.
     pub secret: bool,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// Both values as everybody may see them.
+    /// Both values as every caller may see them.
     pub fn shown(&self) -> (Option<String>, Option<String>) {
         let show = |value: &Option<String>| {
             let text = value.as_ref()?;
@@ -49,8 +49,8 @@ impl fmt::Debug for Change {
     }
 }
 
-/// What changes from `a` to `b`, in the order of the fields' names; empty when nothing does. Item parameters
-/// are compared item by item, so their spelling does not count.
+/// The changes from `a` to `b`, in the order of the fields' names; empty if there are none. Item parameters are
+/// compared item by item, so their spelling does not matter.
 pub fn diff(a: &JobSpec, b: &JobSpec) -> Vec<Change> {
     let (a, b) = (flat(a), flat(b));
     let fields: BTreeSet<_> = a.keys().chain(b.keys()).collect();

@@ -1,8 +1,8 @@
-//! Every job field that Elastic-Job ever had, and what becomes of it here.
+//! Every job field that Elastic-Job ever had, and how it is handled here.
 //!
-//! The table is the one source: parsers look fields up in it, messages quote it, the guide's page is made
-//! from it. Taken from the released configuration classes and XML schemas of Elastic-Job 1.1.1, 2.1.5 and
-//! 3.0.4. Never decides anything by itself.
+//! The table is the single source: parsers look fields up in it, messages quote it, the guide's page is generated from
+//! it. Taken from the released configuration classes and XML schemas of Elastic-Job 1.1.1, 2.1.5 and 3.0.4. Never
+//! decides anything by itself.
 
 /// A generation of Elastic-Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// As written in documents.
+    /// As documents write it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V1 => "1.x",
@@ -26,14 +26,14 @@ impl Generation {
     }
 }
 
-/// What we do with a field.
+/// How a field is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// It is obeyed; the text says as what, where the name is another one here.
+    /// It is used; the text is its name here, if that differs.
     Used(&'static str),
-    /// It is not obeyed and not lost: kept word for word.
+    /// It has no effect, but is kept unchanged.
     Kept,
-    /// A job that has it is refused, for leaving it out would change what the job does.
+    /// A job that has it is refused, since ignoring it would change what the job does.
     Refused,
 }
 
@@ -46,11 +46,11 @@ pub struct FieldInfo {
     pub since: &'static [Generation],
     /// Whether Elastic-Job 3.x has it in its `config` node, where it refuses every other name.
     pub in_config: bool,
-    /// What we do with it.
+    /// How it is handled.
     pub use_: Use,
     /// What it means, or why it is not used.
     pub why: &'static str,
-    /// Its default, empty where there is none.
+    /// Its default; empty if it has none.
     pub default: &'static str,
 }
 
@@ -63,7 +63,7 @@ const ONLY_3: &[Generation] = &[Generation::V3];
 
 const AS_IS: Use = Use::Used("");
 
-/// Rows come in short through here: one line each is what makes the table readable.
+/// A short constructor: one line per row is what makes the table readable.
 const fn row(
     name: &'static str,
     since: &'static [Generation],
@@ -88,7 +88,7 @@ const fn node(
 const CLOUD: &str = "only Elastic-Job-Cloud (Mesos) has it: its jobs are placed by a resource scheduler";
 const WIRING: &str = "wires Java objects together; rosterd loads no Java class";
 
-/// The table: one row a line, whatever its width.
+/// The table: one row per line, whatever its width.
 #[rustfmt::skip]
 pub const FIELDS: &[FieldInfo] = &[
     node("jobName", ALL, AS_IS, "", "the job's name: 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes"),
@@ -148,7 +148,7 @@ pub const FIELDS: &[FieldInfo] = &[
     row("applicationContext", ONLY_2, Use::Refused, "", CLOUD),
 ];
 
-/// A field of the policy, which is ours alone.
+/// A field of the policy, which Elastic-Job does not have.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyField {
     /// Its path below `rosterd`.
@@ -170,7 +170,7 @@ const fn policy(
     PolicyField { path, allowed, default, what }
 }
 
-/// What a job file may say under `rosterd`: one row a line, whatever its width.
+/// What a job file may have below `rosterd`: one row per line, whatever its width.
 #[rustfmt::skip]
 pub const POLICY_FIELDS: &[PolicyField] = &[
     policy("handler", "text, at most 256 bytes", "Elastic-Job's class, else the job's name", "which handler of the workers runs it"),
@@ -200,7 +200,7 @@ pub fn field(name: &str) -> Option<&'static FieldInfo> {
     FIELDS.iter().find(|field| field.name == name)
 }
 
-/// Whether the field's value is a text, also where it looks like a number.
+/// Whether the field's value is a text, even if it looks like a number.
 pub(super) fn is_text(name: &str) -> bool {
     const TEXTS: &[&str] = &[
         "jobName",
@@ -222,7 +222,7 @@ pub(super) fn is_text(name: &str) -> bool {
     TEXTS.contains(&camel(name).as_str())
 }
 
-/// `sharding-total-count`, as Spring writes it, in Elastic-Job's camel case.
+/// Converts `sharding-total-count`, as Spring writes it, to Elastic-Job's camel case.
 pub(super) fn camel(name: &str) -> String {
     let mut words = name.split('-');
     let mut camel = words.next().unwrap_or_default().to_owned();

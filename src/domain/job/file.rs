@@ -1,6 +1,6 @@
-//! Job files: YAML or JSON, one job or several, in the names of any generation of Elastic-Job.
+//! Job files: YAML or JSON, one job or several, with the field names of any generation of Elastic-Job.
 //!
-//! Never stops at the first defect. Called by the command line, by the API's apply, and for a tree of 1.x.
+//! Never stops at the first defect. Called by the command line, by the API's apply, and for a job tree of 1.x.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +21,16 @@ use crate::id::JobName;
 /// Largest job file read, in bytes.
 pub const MAX_FILE: usize = 4 << 20;
 
-/// The key for what Elastic-Job has no field for.
+/// The key for fields that Elastic-Job does not have.
 pub const OWN_KEY: &str = "rosterd";
 
-/// Parses a job file. Either all of it is right or nothing is taken, and every defect is reported.
+/// Parses a job file. If there is any defect nothing is accepted, and every defect is reported.
 pub fn parse_file(bytes: &[u8]) -> Result<Vec<JobSpec>, Defects> {
     parse_file_with(bytes, |_| Ok(()))
 }
 
-/// The same, with each job checked by `check` too, also one with other defects as far as it can be read: all defects come at
-/// once, in the order of the jobs in the file.
+/// The same, with `check` applied to each job too, as far as it can be read: all defects are reported at once, in the
+/// order of the jobs in the file.
 pub fn parse_file_with(
     bytes: &[u8],
     check: impl Fn(&JobSpec) -> Result<(), Defects>,
@@ -67,7 +67,7 @@ pub fn parse_file_with(
 }
 
 impl JobSpec {
-    /// A job of Elastic-Job 1.x, whose `config` is a node per field: `children` holds their data by name.
+    /// A job of Elastic-Job 1.x, whose `config` has a node per field: `children` holds their data by name.
     pub fn from_v1_nodes(name: &JobName, children: &BTreeMap<String, String>) -> Result<Self, Defects> {
         let mut values: Map<String, Value> =
             children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
@@ -75,9 +75,8 @@ impl JobSpec {
         job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))
     }
 
-    /// A job of Elastic-Job 2.x or 3.x to be taken over: `root` is the data of its own node, `config` that of
-    /// `config`. Unlike [`Self::stored`], what older generations have fields of their own for becomes what 3.x has
-    /// for it, as in a file.
+    /// A job of Elastic-Job 2.x or 3.x to be migrated: `root` is the data of its own node, `config` that of `config`.
+    /// Unlike [`Self::stored`], fields of older generations become their counterpart in 3.x, as in a file.
     pub fn from_foreign_node(name: &JobName, root: &str, config: &[u8]) -> Result<Self, Defects> {
         let mut documents = tree::documents(config, MAX_NODE)?.into_iter();
         let (Some(Value::Object(mut values)), None) = (documents.next(), documents.next()) else {
@@ -85,7 +84,7 @@ impl JobSpec {
             let remedy = "have Elastic-Job write the job's configuration again";
             return Err(Defect::new(DefectKind::Unreadable, "config", problem, remedy).into());
         };
-        // The node's place says which job it is, whatever stands in it.
+        // The path of the node determines the job's name, whatever its data says.
         values.insert("jobName".to_owned(), name.as_str().into());
         let spec = job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))?;
         // 3.x keeps the class, or the name of the type, in the job's own node.
@@ -148,7 +147,7 @@ fn job(
     Defects::join(reader.defects, spec)
 }
 
-/// Every field that nobody took is kept, refused or a mistake.
+/// Handles every field that is left: it is kept, refused, or a mistake.
 fn sort_rest(reader: &mut Reader, source: Source, fields: &mut ConfigFields, policy: &mut Policy) {
     for (name, value) in reader.rest() {
         let info = fields::field(&name);
@@ -168,7 +167,7 @@ fn sort_rest(reader: &mut Reader, source: Source, fields: &mut ConfigFields, pol
     }
 }
 
-/// A mistyped name may stand before a secret: then its value is not shown.
+/// The value of an unknown field is not shown: it may be a secret under a mistyped name.
 fn unknown(name: &str, value: &Value) -> Defect {
     let meant = nearest(name, FIELDS.iter().map(|field| field.name).chain([OWN_KEY]));
     let remedy = match meant {
@@ -182,7 +181,7 @@ fn unknown(name: &str, value: &Value) -> Defect {
     if meant.is_some_and(hidden) { defect } else { defect.with_value(value) }
 }
 
-/// Elastic-Job's JVMs fail on a strategy that they do not know, so its field takes only its own.
+/// Elastic-Job's JVMs fail if they do not know the strategy, so its field accepts only Elastic-Job's own.
 fn strategy_defect(fields: &ConfigFields, policy: &Policy) -> Option<Defect> {
     let name = fields.job_sharding_strategy_type.as_deref()?;
     if policy.strategy.is_some() || STRATEGIES.iter().any(|(known, _)| *known == name) {

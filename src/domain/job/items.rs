@@ -1,7 +1,7 @@
 //! Item parameters: `0=Beijing,1=Shanghai`, by Elastic-Job's own rules.
 //!
-//! Keeps the text as it was written, for the node is compared and shown as text. Never knows how many items
-//! the job has: parameters of items beyond the count are kept and given to nobody.
+//! Keeps the text as it was written, since the node is compared and shown as text. Does not know how many items the job
+//! has: parameters of items beyond the count are kept and not used.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub struct ItemParameters {
     map: BTreeMap<Item, String>,
 }
 
-/// Why a text gives no item parameters. Names the place and never the parameter, which may be secret.
+/// Why a text is not a list of item parameters. Names the position and never the parameter, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ItemParametersError {
-    /// Elastic-Job's own rule: an entry has exactly one `=`, and something on both sides.
+    /// Elastic-Job's own rule: an entry has exactly one `=`, and text on both sides.
     #[error("entry {0} is not of the form item=parameter (a parameter holds no comma and no equals sign)")]
     Form(usize),
-    /// The part before `=` is no item.
+    /// The part before `=` is not an item number.
     #[error("entry {0} does not begin with an item's number, 0 or more")]
     Item(usize),
     /// An item has two parameters.
@@ -29,7 +29,7 @@ pub enum ItemParametersError {
 }
 
 impl ItemParameters {
-    /// Parses the text; of two parameters for one item the later one counts, as in Elastic-Job.
+    /// Parses the text; if an item has two parameters the later one counts, as in Elastic-Job.
     pub fn parse(text: &str) -> Result<Self, ItemParametersError> {
         let mut map = BTreeMap::new();
         for (item, parameter) in entries(text)? {
@@ -65,14 +65,14 @@ impl ItemParameters {
     }
 }
 
-/// Hides the parameters: they may be secrets.
+/// Omits the parameters: they may be secrets.
 impl std::fmt::Debug for ItemParameters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ItemParameters({} items)", self.map.len())
     }
 }
 
-/// Java's `split(",")` leaves out what is empty at the end, and nothing else; an empty text has no entries.
+/// Like Java's `split(",")`, which drops trailing empty entries only; an empty text has no entries.
 fn entries(text: &str) -> Result<Vec<(Item, &str)>, ItemParametersError> {
     let kept = text.trim_end_matches(',');
     if text.trim().is_empty() || kept.is_empty() {

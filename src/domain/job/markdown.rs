@@ -1,4 +1,4 @@
-//! The guide's page on job fields, made from the tables. Called by the test that compares the committed page.
+//! The guide's page on job fields, generated from the tables. Called by the test that compares the committed page.
 
 use std::fmt::Write;
 

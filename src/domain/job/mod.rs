@@ -1,12 +1,12 @@
 //! Jobs: what a user applies, what the registry stores of it, and everything that can be wrong with it.
 //!
-//! A [`JobConfig`] holds what Elastic-Job has a field for and goes into its node `config`; a [`Policy`] holds
-//! the rest and goes into a node of our own; a [`JobSpec`] is both with the handler's type. All three are valid
-//! by construction: who holds one need not check it again.
+//! A [`JobConfig`] holds the fields that Elastic-Job has and is stored in its node `config`; a [`Policy`] holds the
+//! rest and is stored in a node of our own; a [`JobSpec`] is both plus the handler's type. All three are valid by
+//! construction: their holders need not check them again.
 //!
-//! Never reads a file, a clock or the registry, never panics on any input, and never understands a schedule or
-//! a strategy: those are checked by functions passed to `validate_with`. Called by the API and the command
-//! line (files, differences), by the registry's side (nodes), by the planners (fields).
+//! Never reads a file, a clock or the registry, never panics on any input, and does not interpret schedules or
+//! strategies: those are checked by functions passed to `validate_with`. Called by the API and the command line (files,
+//! differences), by the registry's side (nodes), by the planners (fields).
 
 mod config;
 mod defect;
@@ -14,6 +14,7 @@ mod diff;
 mod fields;
 mod file;
 mod items;
+mod limits;
 mod markdown;
 mod node;
 mod origin;

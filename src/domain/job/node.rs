@@ -1,7 +1,7 @@
 //! The znode `config`: read in the forms of 2.x and 3.x, written so that the generation that wrote it can read it.
 //!
-//! Never fails on what Elastic-Job itself can live with, and never writes a field that Elastic-Job 3.x does
-//! not know into a node that had none: its JVMs would fail to start. Called by the registry's side.
+//! Never fails on data that Elastic-Job itself accepts, and never adds a field that Elastic-Job 3.x does not know to a
+//! node without such fields: its JVMs would fail to start. Called by the registry's side.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use super::tree;
 /// Largest `config` node read, in bytes: what a registry node can hold.
 pub const MAX_NODE: usize = 1 << 20;
 
-/// Where 2.x's three strategies live.
+/// The package of 2.x's three strategies.
 const STRATEGY_PACKAGE: &str = "com.dangdang.ddframe.job.lite.api.strategy.impl";
 
-/// 2.x's fields that 3.x has as properties.
+/// Fields of 2.x that are properties in 3.x.
 const AS_PROPERTIES: [(&str, &str); 2] =
     [("streamingProcess", "streaming.process"), ("scriptCommandLine", "script.command.line")];
 
 impl JobConfig {
-    /// Decodes the node, whoever wrote it: 3.x's YAML, 2.x's JSON, our own JSON. Fields that we do not use,
-    /// and fields of an Elastic-Job newer than us, are kept.
+    /// Decodes the node, whoever wrote it: 3.x's YAML, 2.x's JSON, our own JSON. Fields that we do not use, and fields
+    /// of a newer Elastic-Job, are kept.
     pub fn from_node(bytes: &[u8]) -> Result<Self, Defects> {
         let mut documents = tree::documents(bytes, MAX_NODE)?.into_iter();
         let (Some(Value::Object(values)), None) = (documents.next(), documents.next()) else {
@@ -36,9 +36,9 @@ impl JobConfig {
         from_mapping(values)
     }
 
-    /// Encodes the node: JSON, which is YAML too, in the order of the names. Elastic-Job 3.x's fields and
-    /// those kept; a node that came from 2.x stays readable for 2.x. Where a kept field has a value of which
-    /// Elastic-Job 3.x wrote the class, the class stands before it, and the node is YAML only.
+    /// Encodes the node as JSON, which is also YAML, sorted by name: Elastic-Job 3.x's fields and the kept ones. A node
+    /// that came from 2.x stays readable for 2.x. If Elastic-Job 3.x wrote a class tag for the value of a kept field,
+    /// the tag is written too, and the node is YAML only.
     pub fn to_json(&self) -> String {
         let values: Map<String, Value> = self.node_fields().into_iter().collect();
         let mut text = String::new();
@@ -73,7 +73,7 @@ impl JobConfig {
         values
     }
 
-    /// 2.x wants a class name where 3.x wants a type, and fields where 3.x has properties.
+    /// 2.x expects a class name instead of 3.x's type, and fields instead of 3.x's properties.
     fn add_strategy(&self, values: &mut BTreeMap<String, Value>) {
         let strategy = self.job_sharding_strategy_type.as_deref();
         if !self.is_second_generation() {
@@ -105,8 +105,8 @@ fn from_mapping(values: Map<String, Value>) -> Result<JobConfig, Defects> {
     Defects::join(reader.defects, JobConfig::new(fields))
 }
 
-/// JSON is YAML but for a few characters that YAML readers refuse or fold: those are written as escapes. They
-/// can only stand inside a quoted text.
+/// JSON is YAML except for a few characters that YAML readers refuse or fold: those are written as escapes. They can
+/// only occur inside a quoted text.
 pub(super) fn escape_for_yaml(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,6 +1,6 @@
-//! What the generations of Elastic-Job say about a job's class and kind, each in fields of its own.
+//! How the generations of Elastic-Job state a job's class and kind, each in fields of its own.
 //!
-//! Never keeps those fields: class and type become the handler and the kind, the rest the properties that 3.x
+//! Those fields are not kept: class and type become the handler and the kind, the rest becomes the properties that 3.x
 //! has for it. Called by `file` alone.
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::policy::Kind;
 use super::reader::Reader;
 use super::spec::{COMMAND_LINE, STREAMING, implied_kind, named_kind};
 
-/// The fields of older generations, and of Spring Boot's YAML.
+/// Fields of older generations, and of Spring Boot's YAML.
 pub(super) struct Origin {
     class: Option<String>,
     named_type: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Origin {
     command_line: Option<String>,
 }
 
-/// Takes the fields.
+/// Takes these fields.
 pub(super) fn read(reader: &mut Reader) -> Origin {
     let job_type = reader.filled("jobType");
     if let Some(name) = &job_type
@@ -56,7 +56,7 @@ fn one_of(reader: &mut Reader, names: [&str; 2]) -> Option<String> {
 }
 
 impl Origin {
-    /// Puts the command line and streaming where 3.x has them.
+    /// Moves the command line and streaming to where 3.x has them.
     pub(super) fn properties(&mut self, fields: &mut ConfigFields, reader: &mut Reader) {
         let kind = self.named_type.as_deref().and_then(named_kind);
         let plain = matches!(kind, Some(Kind::Simple | Kind::Command));
@@ -81,7 +81,7 @@ impl Origin {
         }
     }
 
-    /// The kind: the policy's, if it names one and Elastic-Job's fields do not say otherwise.
+    /// The kind: the policy's, if it names one and Elastic-Job's fields do not contradict it.
     pub(super) fn kind(
         &self,
         fields: &ConfigFields,
@@ -101,7 +101,7 @@ impl Origin {
         if streaming_named { own } else { implied }
     }
 
-    /// The handler of a job that names none: Elastic-Job's class or type, else the job's own name.
+    /// The handler of a job without one: Elastic-Job's class or type, else the job's own name.
     pub(super) fn handler(&self, kind: Kind, fields: &ConfigFields) -> String {
         let own_type = self.named_type.as_deref().filter(|name| named_kind(name).is_none());
         let command = (kind == Kind::Command).then_some("SCRIPT");

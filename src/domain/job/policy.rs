@@ -1,6 +1,6 @@
 //! The part of a job that Elastic-Job has no field for: our own node `rosterd/policy`, JSON.
 //!
-//! Never holds what Elastic-Job could read from `config`. Made by the parsers of this module, read by whoever
+//! Never holds what Elastic-Job could read from `config`. Made by the parsers of this module, read by everyone that
 //! plans, fires or watches runs.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::tree;
 /// Largest policy node read, in bytes.
 pub const MAX_POLICY: usize = 128 << 10;
 
-/// How a run goes.
+/// How a run is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
     /// The handler is called once.
@@ -25,26 +25,26 @@ pub enum Kind {
     Simple,
     /// Fetch, then process what was fetched.
     Dataflow {
-        /// Again until there is nothing to fetch.
+        /// Repeat until there is nothing to fetch.
         streaming: bool,
     },
     /// A program; its command line is the property `script.command.line`.
     Command,
 }
 
-/// What becomes of fires older than the catch-up window.
+/// What to do with fires older than the catch-up window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooLate {
     /// One run for all of them.
     RunOnce,
-    /// A record of the gap.
+    /// Record the gap.
     Missed,
 }
 
-/// What becomes of a scheduled time that daylight saving leaves out.
+/// What to do with a scheduled time that daylight saving skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gap {
-    /// It fires when the gap ends.
+    /// It fires at the end of the skipped hour.
     #[default]
     FireAtEnd,
     /// It does not fire.
@@ -54,11 +54,11 @@ pub enum Gap {
 /// Attempts of one run: same token, same instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// Attempts, the first included; at least 1.
+    /// Attempts including the first; at least 1.
     pub max_attempts: u32,
     /// Pause before the second attempt.
     pub backoff: Duration,
-    /// Each further pause is so many times as long; at least 1.
+    /// Each further pause is this many times as long; at least 1.
     pub backoff_multiplier: u32,
     /// Longest pause.
     pub backoff_max: Duration,
@@ -71,7 +71,7 @@ impl Default for Retries {
     }
 }
 
-/// What becomes of a held fire whose callback nobody answered in time.
+/// What to do with a held fire whose callback is not answered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeout {
     /// It runs.
@@ -81,16 +81,16 @@ pub enum OnTimeout {
     Skip,
 }
 
-/// Announcements that all items of a fire start, or have completed, each once to one instance.
+/// Announcements that all items of a fire are about to start, or have completed, each sent once, to one instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantee {
-    /// Announce that all start, and hold the fire until that is answered.
+    /// Announce the start, and hold the fire until that is answered.
     pub started: bool,
-    /// Announce that all have completed.
+    /// Announce the completion.
     pub completed: bool,
     /// How long to wait for an answer.
     pub timeout: Duration,
-    /// What becomes of the held fire then.
+    /// What to do with the held fire after that.
     pub on_timeout: OnTimeout,
 }
 
@@ -104,31 +104,31 @@ impl Default for Guarantee {
 /// The policy of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// How a run goes.
+    /// How a run is executed.
     pub kind: Kind,
     /// A fire found late runs as if on time up to this age.
     pub catch_up_window: Duration,
-    /// What becomes of older ones; `None`: as misfire says.
+    /// What to do with older ones; `None`: depends on misfire.
     pub too_late: Option<TooLate>,
-    /// What becomes of a scheduled time that daylight saving leaves out.
+    /// What to do with a scheduled time that daylight saving skips.
     pub gap: Gap,
     /// Attempts of one run.
     pub retries: Retries,
-    /// A run still going after this is cancelled.
+    /// A run that takes longer is cancelled.
     pub run_timeout: Option<Duration>,
-    /// A run is given up once more workers than that died while they ran it.
+    /// A run is given up if more workers than this died while they ran it.
     pub max_failovers: u32,
-    /// A silent worker counts as dead after this; `None`: after the lease.
+    /// A silent worker is marked dead after this; `None`: after the lease.
     pub disconnect_grace: Option<Duration>,
-    /// A strategy that Elastic-Job has not; it goes before `jobShardingStrategyType`.
+    /// A strategy that Elastic-Job does not have; it overrides `jobShardingStrategyType`.
     pub strategy: Option<String>,
     /// Announcements to the workers.
     pub guarantee: Guarantee,
-    /// A host whose clock is further off than this does not fire the job; `None`: the coordinator's limit.
+    /// A host whose clock differs by more than this does not fire the job; `None`: the coordinator's limit.
     pub max_clock_diff: Option<Duration>,
-    /// Fields of Elastic-Job 1.x and 2.x that 3.x has not, kept word for word.
+    /// Fields of Elastic-Job 1.x and 2.x that 3.x does not have, kept unchanged.
     pub elastic_job: BTreeMap<String, Value>,
-    /// Fields of a rosterd newer than this one, also below fields that this one knows: kept, and without effect.
+    /// Fields of a newer rosterd, also below fields that this version knows: kept, and without effect.
     pub later: BTreeMap<String, Value>,
 }
 
@@ -179,8 +179,8 @@ impl Kind {
 }
 
 impl Policy {
-    /// Decodes the node. Fields that we do not know are those of a rosterd newer than us, and are kept: only we write
-    /// it, and what a user has misspelled was refused in the job file.
+    /// Decodes the node. Unknown fields belong to a newer rosterd, and are kept: only rosterd writes this node, and a
+    /// user's typo was refused in the job file.
     pub fn from_node(bytes: &[u8]) -> Result<Self, Defects> {
         let mut documents = tree::documents(bytes, MAX_POLICY)?.into_iter();
         let (Some(Value::Object(values)), None) = (documents.next(), documents.next()) else {
@@ -195,7 +195,7 @@ impl Policy {
         Defects::none_or(reader.defects, policy)
     }
 
-    /// This policy as it replaces `stored`: what that one has of a later version stays.
+    /// This policy as the replacement of `stored`: fields of a later version that `stored` has are kept.
     pub fn replacing(&self, stored: &Self) -> Self {
         let mut next = self.clone();
         for (name, value) in &stored.later {
@@ -204,7 +204,7 @@ impl Policy {
         next
     }
 
-    /// Encodes the node: JSON, every field that has a value, in the order of the names.
+    /// Encodes the node: JSON, every field that has a value, sorted by name.
     pub fn to_json(&self) -> String {
         Value::Object(self.values()).to_string()
     }
@@ -240,7 +240,7 @@ impl Policy {
         values
     }
 
-    /// What a policy keeps to, however it was made.
+    /// The rules of a policy, however it was made.
     pub(super) fn check(&self) -> Vec<Defect> {
         let mut reader = Reader::new(self.values(), "").keeping();
         read(&mut reader);
@@ -293,7 +293,7 @@ impl Guarantee {
     }
 }
 
-/// Takes the policy's fields and says whether the kind was named; what is left belongs to somebody else.
+/// Takes the policy's fields; returns whether the kind was named. Fields that are left belong to others.
 pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
     let default = Policy::default();
     let kind = read_kind(reader);
@@ -355,7 +355,7 @@ fn within<T>(reader: &mut Reader, name: &str, read: impl Fn(&mut Reader) -> T) -
     value
 }
 
-/// Fields that nobody took are mistakes.
+/// Refuses the fields that are left as mistakes.
 pub(super) fn refuse_rest(reader: &mut Reader) {
     for (name, value) in reader.rest() {
         let path = reader.at(&name);
@@ -369,7 +369,8 @@ pub(super) fn refuse_rest(reader: &mut Reader) {
     }
 }
 
-/// The field that was meant, of those at the same place; a duration without its unit is told the unit.
+/// The field that was probably meant, of those at the same place; a duration without its unit is pointed to the one
+/// with a unit.
 fn known_beside(path: &str, name: &str) -> Option<&'static str> {
     let parent = path.strip_prefix("rosterd.").unwrap_or(path);
     let parent = parent.strip_suffix(name).unwrap_or_default();

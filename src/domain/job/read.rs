@@ -1,4 +1,4 @@
-//! From a mapping with Elastic-Job's field names to configuration: what files and nodes have in common.
+//! Reads configuration from a mapping with Elastic-Job's field names: shared by files and nodes.
 //!
 //! Never sees bytes and never stops at the first defect. Called by `file` and `node`.
 
@@ -10,12 +10,12 @@ use super::items::{ItemParameters, ItemParametersError};
 use super::reader::Reader;
 use crate::id::{Item, JobName};
 
-/// Who wrote what is being read.
+/// The writer of the data that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A person, who wants to be told of every doubt.
+    /// A person, who should see every problem.
     File,
-    /// Elastic-Job or we, long ago: what it can live with, we can.
+    /// Elastic-Job, or we long ago: accept whatever Elastic-Job accepts.
     Node,
 }
 
@@ -26,8 +26,7 @@ pub(super) const STRATEGIES: [(&str, &str); 3] = [
     ("ROUND_ROBIN", "RotateServerByNameJobShardingStrategy"),
 ];
 
-/// Takes all fields that we use. Where there is a defect the field has some valid value, so that the rest can
-/// be checked as well.
+/// Takes all fields that we use. A field with a defect gets some valid value, so that the rest can be checked as well.
 pub(super) fn config(reader: &mut Reader, source: Source) -> ConfigFields {
     let name = job_name(reader).unwrap_or_else(|| JobName::new("unnamed").expect("a name"));
     let count = count(reader);
@@ -77,7 +76,7 @@ fn count(reader: &mut Reader) -> Option<u32> {
     count.and_then(|count| u32::try_from(count).ok())
 }
 
-/// Zero and other negative numbers would stop every fire in Elastic-Job: nobody means them.
+/// Zero and other negative numbers would stop every fire in Elastic-Job, so they are never intended.
 fn clock(reader: &mut Reader) -> Option<u32> {
     const NAME: &str = "maxTimeDiffSeconds";
     let seconds = reader.integer(NAME, -1..=i64::from(i32::MAX))?;
@@ -89,7 +88,7 @@ fn clock(reader: &mut Reader) -> Option<u32> {
     u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
 }
 
-/// 3.x's name, or the same for the class that 1.x and 2.x name; an unknown class stays what it is.
+/// 3.x's name, also for the classes that 1.x and 2.x name; an unknown class is left unchanged.
 fn strategy(reader: &mut Reader) -> Option<String> {
     let class = reader.filled("jobShardingStrategyClass");
     let from_class = class.as_deref().map(|class| {
@@ -108,9 +107,9 @@ fn strategy(reader: &mut Reader) -> Option<String> {
     name.or(from_class)
 }
 
-/// Without monitoring there is neither failover nor misfire. Elastic-Job has misfire on by default, so a file
-/// that names only `monitorExecution: false` means it off; a file that names both contradicts itself. In a
-/// node the contradiction is what Elastic-Job itself wrote, and it reads it as off.
+/// Without monitoring there is neither failover nor misfire. Elastic-Job enables misfire by default, so in a file that
+/// has only `monitorExecution: false` it is off; a file that sets both contradicts itself. In a node Elastic-Job itself
+/// wrote the contradiction, and reads misfire as off.
 fn monitoring(reader: &mut Reader, source: Source, fields: &mut ConfigFields) {
     let monitor = reader.flag("monitorExecution").unwrap_or(true);
     let (failover, misfire) = (reader.flag("failover"), reader.flag("misfire"));
@@ -124,7 +123,7 @@ fn monitoring(reader: &mut Reader, source: Source, fields: &mut ConfigFields) {
     fields.misfire = monitor && misfire.unwrap_or(fields.misfire);
 }
 
-/// A parameter of an item that does not exist is a mistake in a file, and in a node what a lowered count left.
+/// A parameter of a nonexistent item is a mistake in a file; in a node it is left from before the count was lowered.
 fn item_parameters(reader: &mut Reader, source: Source, count: Option<u32>) -> Option<ItemParameters> {
     const NAME: &str = "shardingItemParameters";
     let text = reader.text(NAME)?;

@@ -1,7 +1,7 @@
-//! Takes typed fields out of a mapping, one after the other, and notes what does not fit instead of stopping.
+//! Takes typed fields out of a mapping, one after the other, and collects defects instead of stopping.
 //!
-//! Forgiving only where Elastic-Job's own readers are (`yes` for true, a number in quotes). Called by the
-//! parsers of configuration and policy.
+//! Lenient only where Elastic-Job's own readers are (`yes` for true, a number in quotes). Called by the parsers of
+//! configuration and policy.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,30 +15,30 @@ use super::defect::{Defect, DefectKind};
 pub(super) struct Reader {
     values: BTreeMap<String, Value>,
     path: String,
-    /// What nobody takes is kept, also below a field that is taken.
+    /// Whether fields that nobody takes are kept, including those below a field that is taken.
     keeps: bool,
     pub(super) defects: Vec<Defect>,
 }
 
 impl Reader {
-    /// Reads `values`; nulls count as absent. `path` stands before each field's name in messages.
+    /// Reads `values`; nulls count as absent. Messages put `path` in front of each field's name.
     pub(super) fn new(values: impl IntoIterator<Item = (String, Value)>, path: &str) -> Self {
         let values = values.into_iter().filter(|(_, value)| !value.is_null()).collect();
         Self { values, path: path.to_owned(), keeps: false, defects: Vec::new() }
     }
 
-    /// The same, of what somebody may have written who knows more fields.
+    /// The same for data whose writer may know more fields.
     pub(super) fn keeping(self) -> Self {
         Self { keeps: true, ..self }
     }
 
-    /// A reader of the fields below one; what is left of them is given back by [`Self::leave`].
+    /// A reader of the fields below one; [`Self::leave`] returns what is left of them.
     pub(super) fn below(&mut self, name: &str) -> Self {
         let values = self.mapping(name).unwrap_or_default();
         Self { keeps: self.keeps, ..Self::new(values, &self.at(name)) }
     }
 
-    /// Takes the defects of the fields below one, and what of them is kept.
+    /// Adopts the defects of the fields below one, and the kept fields.
     pub(super) fn leave(&mut self, name: &str, mut below: Self) {
         self.defects.append(&mut below.defects);
         if self.keeps && !below.values.is_empty() {
@@ -46,7 +46,7 @@ impl Reader {
         }
     }
 
-    /// Whether what nobody takes is kept.
+    /// Whether fields that nobody takes are kept.
     pub(super) fn keeps(&self) -> bool {
         self.keeps
     }
@@ -61,12 +61,12 @@ impl Reader {
         self.values.remove(name)
     }
 
-    /// Whether a field is there and not taken.
+    /// Whether a field exists and was not taken.
     pub(super) fn has(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
 
-    /// What nobody took.
+    /// The fields that nobody took.
     pub(super) fn rest(&mut self) -> BTreeMap<String, Value> {
         std::mem::take(&mut self.values)
     }
@@ -74,7 +74,7 @@ impl Reader {
     /// Notes a defect of a field.
     pub(super) fn note(&mut self, kind: DefectKind, name: &str, value: &Value, problem: &str, remedy: &str) {
         let defect = Defect::new(kind, self.at(name), problem, remedy);
-        // Of a list or a mapping no more is shown than how large it is.
+        // For a list or a mapping only the size is shown.
         let secret = hidden(name) && !(value.is_array() || value.is_object());
         self.defects.push(if secret { defect } else { defect.with_value(value) });
     }
@@ -94,7 +94,7 @@ impl Reader {
         self.text(name).filter(|text| !text.trim().is_empty())
     }
 
-    /// True or false, in the spellings that YAML 1.1 has.
+    /// A boolean, in the spellings of YAML 1.1.
     pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
         let value = self.take(name)?;
         let flag = flag(&value);
@@ -155,7 +155,7 @@ impl Reader {
         }
     }
 
-    /// A mapping of texts; mappings inside are joined with dots, as Spring Boot's YAML writes properties.
+    /// A mapping of texts; nested mappings are joined with dots, as in the properties of Spring Boot's YAML.
     pub(super) fn texts(&mut self, name: &str) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.mapping(name).unwrap_or_default() {
@@ -187,7 +187,7 @@ pub(super) fn hidden(name: &str) -> bool {
     matches!(name, "jobParameter" | "shardingItemParameters" | "props" | "scriptCommandLine")
 }
 
-/// A scalar as text, unless its spelling may have been lost on the way.
+/// A scalar as text, unless its spelling may have been lost.
 fn scalar(value: &Value) -> Result<String, &'static str> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -198,7 +198,7 @@ fn scalar(value: &Value) -> Result<String, &'static str> {
     }
 }
 
-/// True or false, in the spellings that YAML 1.1 has.
+/// A boolean, in the spellings of YAML 1.1.
 pub(super) fn flag(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),

@@ -1,7 +1,7 @@
-//! The shapes in which job files put a job: bare, in a list, in Spring Boot's `elasticjob.jobs`, in 2.x's
-//! `typeConfig` and `coreConfig`; in camel or in kebab case. All become one flat mapping.
+//! The layouts that job files use for a job: bare, in a list, in Spring Boot's `elasticjob.jobs`, in 2.x's `typeConfig`
+//! and `coreConfig`; in camel or in kebab case. All become one flat mapping.
 //!
-//! Never looks at a value beyond that. Called by `file` alone.
+//! It looks at values only for that. Called by `file` alone.
 
 use serde_json::{Map, Value};
 
@@ -13,11 +13,11 @@ use super::fields::{self, camel};
 pub(super) struct Entry {
     /// Its fields, flat, in camel case.
     pub(super) values: Map<String, Value>,
-    /// Its name, as far as there is one, for messages.
+    /// Its name, if it has one, for messages.
     pub(super) name: Option<String>,
-    /// What was wrong with the shape.
+    /// Problems with the layout.
     pub(super) defects: Vec<Defect>,
-    /// Whether there is nothing to read because of that.
+    /// Whether nothing can be read because of them.
     pub(super) broken: bool,
 }
 
@@ -56,7 +56,7 @@ fn single(value: Value) -> Entry {
     entry
 }
 
-/// Spring Boot's YAML gives a job its name by the key.
+/// In Spring Boot's YAML the key is the job's name.
 fn named(name: &str, job: Value) -> Entry {
     let mut entry = single(job);
     match &entry.name {
@@ -74,7 +74,7 @@ fn named(name: &str, job: Value) -> Entry {
 fn flatten(values: Map<String, Value>, into: &mut Entry) {
     for (key, value) in values {
         let name = camel(&key);
-        // A name that is nobody's is shown as it was written.
+        // An unknown name is shown as it was written.
         let name = if fields::field(&name).is_some() { name } else { key };
         match value {
             Value::Object(inner) if matches!(name.as_str(), "typeConfig" | "coreConfig") => {

@@ -1,6 +1,6 @@
 //! A job as a user applies it: configuration, policy and the handler that runs it, checked together.
 //!
-//! Never says where the parts are stored. Made by `file`, compared by `diff`, applied by the coordinator.
+//! It does not know where the parts are stored. Made by `file`, compared by `diff`, applied by the coordinator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::defect::{Defect, DefectKind, Defects};
 use super::fields::{Use, field};
 use super::policy::{Kind, Policy, TooLate};
 
-/// The property with a command job's command line, as Elastic-Job 3.x has it.
+/// The property that holds a command job's command line, as in Elastic-Job 3.x.
 pub const COMMAND_LINE: &str = "script.command.line";
-/// The property that makes a dataflow stream, as Elastic-Job 3.x has it.
+/// The property that makes a dataflow stream, as in Elastic-Job 3.x.
 pub const STREAMING: &str = "streaming.process";
 
 /// A job as a user applies it.
@@ -24,7 +24,7 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// Checks the parts and that they fit together; all defects at once.
+    /// Checks the parts and their combination; returns all defects at once.
     pub fn new(config: JobConfig, policy: Policy, handler: impl Into<String>) -> Result<Self, Defects> {
         let spec = Self { config, policy, handler: handler.into() };
         let job = spec.config.job_name.to_string();
@@ -32,8 +32,8 @@ impl JobSpec {
         Defects::none_or(defects, spec)
     }
 
-    /// The same from fields that are yet to be checked, and with what `check` finds: each part is looked at, also if another is
-    /// wrong. Of a field that is among `found` already, `check` has nothing to add.
+    /// The same for unchecked fields, and with the findings of `check`: each part is checked, even if another is wrong.
+    /// If a field is among `found` already, findings of `check` about it are dropped.
     pub(super) fn checked(
         fields: ConfigFields,
         policy: Policy,
@@ -51,8 +51,8 @@ impl JobSpec {
         Defects::none_or(defects, spec)
     }
 
-    /// A job found in the registry: `root` is the data of the job's own node, `policy` is absent when
-    /// Elastic-Job alone has worked on it so far; its kind then follows from what Elastic-Job's fields say.
+    /// A job from the registry: `root` is the data of the job's own node; `policy` is absent if only Elastic-Job has
+    /// written the job so far, and then the kind follows from Elastic-Job's fields.
     pub fn stored(root: &str, config: JobConfig, policy: Option<Policy>) -> Result<Self, Defects> {
         let policy = policy.unwrap_or_else(|| {
             let named = config.unused.get("jobType").and_then(|value| value.as_str());
@@ -65,17 +65,17 @@ impl JobSpec {
         Self::new(config, policy, handler)
     }
 
-    /// What Elastic-Job has a field for.
+    /// The part that Elastic-Job has fields for.
     pub fn config(&self) -> &JobConfig {
         &self.config
     }
 
-    /// What it has none for.
+    /// The part that it has no fields for.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Which handler of the workers runs it: the data of the job's own node.
+    /// The handler of the workers that runs it: the data of the job's own node.
     pub fn handler(&self) -> &str {
         &self.handler
     }
@@ -86,13 +86,13 @@ impl JobSpec {
         named.unwrap_or(DEFAULT_STRATEGY)
     }
 
-    /// What becomes of fires older than the catch-up window.
+    /// What to do with fires older than the catch-up window.
     pub fn too_late(&self) -> TooLate {
         let by_misfire = if self.config.misfire { TooLate::RunOnce } else { TooLate::Missed };
         self.policy.too_late.unwrap_or(by_misfire)
     }
 
-    /// The largest clock difference at which a host fires the job: what the job says, else the coordinator's limit.
+    /// The largest clock difference at which a host fires the job: the job's own limit, else the coordinator's.
     pub fn max_clock_diff(&self, coordinators: Duration) -> Duration {
         let configured = self.config.max_time_diff_seconds.map(|seconds| Duration::from_secs(seconds.into()));
         [configured, self.policy.max_clock_diff].into_iter().flatten().min().unwrap_or(coordinators)
@@ -101,19 +101,19 @@ impl JobSpec {
     /// The command line of a command job.
     pub fn command_line(&self) -> Option<&str> {
         let given = || self.config.props.get(COMMAND_LINE).map(String::as_str);
-        // A node of 2.x has it as a field.
+        // In a node of 2.x it is a field.
         let field = || self.config.unused.get("scriptCommandLine").and_then(|value| value.as_str());
         if self.policy.kind == Kind::Command { given().or_else(field) } else { None }
     }
 
-    /// Elastic-Job's handler of errors, where it is one that tells somebody, and the properties that say whom.
+    /// Elastic-Job's error handler, if it is one that notifies somebody, and the properties that say whom.
     pub fn error_receiver(&self) -> Option<(&str, &BTreeMap<String, String>)> {
         const TELLING: [&str; 3] = ["EMAIL", "DINGTALK", "WECHAT"];
         let kind = self.config.unused.get("jobErrorHandlerType")?.as_str()?;
         TELLING.contains(&kind).then_some((kind, &self.config.props))
     }
 
-    /// What a user should know and need not change: the fields that have no effect here, and why.
+    /// Hints for the user that require no change: the fields that have no effect here, and why.
     pub fn notes(&self) -> Vec<String> {
         let obeyed = |name: &&String| *name == "jobErrorHandlerType" && self.error_receiver().is_some();
         let kept = self.config.unused.keys().filter(|name| !obeyed(name));
@@ -131,7 +131,7 @@ impl JobSpec {
         kept.map(note).chain(later).collect()
     }
 
-    /// Has schedule and strategy checked by those who understand them; the strategy is the one in effect.
+    /// Has schedule and strategy checked by the given functions; the strategy is the one in effect.
     pub fn validate_with(
         &self,
         schedule: impl Fn(&str, &str) -> Result<(), String>,
@@ -171,7 +171,7 @@ fn handler_defect(handler: &str) -> Option<Defect> {
     text_defect(FIELD, handler, MAX_WORD)
 }
 
-/// The kind that Elastic-Job's fields speak of: its type, else its properties.
+/// The kind that Elastic-Job's fields imply: by its type, else by its properties.
 pub(super) fn implied_kind(config: &ConfigFields, job_type: &str) -> Option<Kind> {
     let streaming = config.props.get(STREAMING).map(|text| text == "true");
     let field = || config.unused.get("streamingProcess").and_then(serde_json::Value::as_bool);

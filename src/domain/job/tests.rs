@@ -1,4 +1,4 @@
-//! The module as a whole: golden files, what a rewrite keeps, and that no input makes it panic.
+//! Tests of the whole module: golden files, what a rewrite keeps, and that no input makes it panic.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ fn inputs(folder: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// What the golden files show of an input.
+/// The output for an input, as the golden files show it.
 fn outcome(folder: &str, input: &[u8]) -> String {
     let result = match folder {
         "node" => JobConfig::from_node(input).map(|config| format!("{}\n", config.to_json())),
@@ -194,12 +194,12 @@ fn schedule_and_strategy_are_asked_about_what_is_in_effect() {
     let job = one("jobName: a\nshardingTotalCount: 1\ncron: x\ntimeZone: GMT+8:00\nrosterd: {strategy: Y}\n");
     let error = job
         .validate_with(
-            |cron, zone| (cron != "x").then_some(()).ok_or_else(|| format!("{cron} is none ({zone})")),
+            |cron, zone| (cron != "x").then_some(()).ok_or_else(|| format!("{cron} fails ({zone})")),
             |name| Err(format!("no strategy {name}")),
         )
         .unwrap_err();
     let expected = "\
-job \"a\": cron = \"x\": in zone \"GMT+8:00\": x is none (GMT+8:00); correct the expression or the zone, or leave `cron` out to run only when triggered
+job \"a\": cron = \"x\": in zone \"GMT+8:00\": x fails (GMT+8:00); correct the expression or the zone, or leave `cron` out to run only when triggered
 job \"a\": rosterd.strategy = \"Y\": no strategy Y";
     assert_eq!(error.to_string(), expected);
     let bare = one("jobName: a\nshardingTotalCount: 1\n");
@@ -291,7 +291,7 @@ fn a_tree_of_1x_becomes_a_job() {
         ("description", ""),
         ("monitorPort", "-1"),
         ("scriptCommandLine", "echo hello"),
-        // Of no version, and of one whose files are refused with it.
+        // An unknown field, and one that files refuse.
         ("somethingElse", "1"),
         ("distributedListener", "x"),
     ];
@@ -322,19 +322,19 @@ fn who_names_a_kind_and_who_names_streaming_says_what_a_job_is() {
     assert!(both.contains("the property streaming.process says true"), "{both}");
 }
 
-/// In JSON there is no asking how a number was written.
+/// JSON does not preserve how a number was written.
 #[test]
 fn a_number_is_a_text_where_its_spelling_is_kept() {
     let named = parse_file(br#"{"jobName": 5, "shardingTotalCount": 1, "label": 7}"#).unwrap();
     assert_eq!((named[0].config().job_name.as_str(), named[0].config().label.as_deref()), ("5", Some("7")));
     let said = refused(r#"{"jobName": 5, "shardingTotalCount": 1, "label": 1.50}"#);
     assert!(said.starts_with("job \"5\": label = 1.5: it must be a text, and a number's spelling"), "{said}");
-    // The key says the name, and the job may say it too.
+    // The key is the name, and the job may repeat it.
     let spring = "elasticjob: {jobs: {a: {jobName: a, shardingTotalCount: 1}}}";
     assert_eq!(one(spring).config().job_name.as_str(), "a");
 }
 
-/// What is taken over has 3.x's fields, and keeps the rest of older ones without effect.
+/// A migrated job has 3.x's fields, and keeps the rest of the older ones without effect.
 #[test]
 fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     let name = JobName::new("wordCount").unwrap();
@@ -344,14 +344,14 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     assert_eq!(second.policy().kind, Kind::Dataflow { streaming: true });
     assert_eq!(second.config().job_sharding_strategy_type.as_deref(), Some("ODEVITY"));
     assert!(second.config().unused.is_empty() && second.policy().elastic_job.contains_key("monitorPort"));
-    // A parameter that a lowered count left is no matter in a node, and a mistake in a file.
+    // A parameter left from a higher count is allowed in a node, and a mistake in a file.
     let strict = parse_file(second.to_file().as_bytes()).unwrap_err().to_string();
     assert!(strict.contains("it has a parameter for item 2"), "{strict}");
     let third = include_bytes!("../../../tests/data/job/node/3.x.yaml");
     let class = take("com.example.Orders", third).unwrap();
     assert_eq!((class.handler(), class.policy().kind), ("com.example.Orders", Kind::Simple));
     assert_eq!(parse_file(class.to_file().as_bytes()).unwrap(), std::slice::from_ref(&class));
-    // The place of a node says which job it is.
+    // The path of a node determines the job's name.
     assert_eq!(class.config().job_name, name);
     assert_eq!(take("SCRIPT", third).unwrap().policy().kind, Kind::Command);
     for bad in [&b"[1]"[..], b"{", b"a: 1\n---\nb: 2\n", b"{}"] {
@@ -359,7 +359,7 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     }
 }
 
-/// The whole file is looked at: a schedule in the third job, beside a number in the second and a policy in the first.
+/// The whole file is checked: a schedule in the third job, a number in the second, a policy in the first.
 #[test]
 fn every_defect_of_every_job_is_told_once_and_in_the_order_of_the_file() {
     let file = "\
@@ -521,7 +521,7 @@ prop_compose! {
     }
 }
 
-/// Something like a job file, mistakes included.
+/// Text that resembles a job file, mistakes included.
 fn like_a_file() -> impl Strategy<Value = String> {
     let names: Vec<_> = FIELDS.iter().map(|f| f.name).chain(POLICY_FIELDS.iter().map(|f| f.path)).collect();
     let value = prop_oneof![

@@ -1,9 +1,9 @@
-//! Bytes into a plain tree of values, read as if an attacker had written them: capped in size, depth and
-//! memory (an alias that repeats a large list counts each time), no field twice, no YAML tags but those with
-//! which Elastic-Job names classes of its own: `!!class {…}` becomes the mapping `{"!!class": {…}}`.
+//! Parses bytes into a plain tree of values, treating them as hostile: limited in size, depth and memory (an alias that
+//! repeats a large list counts each time), no duplicate fields, no YAML tags except those with which Elastic-Job names
+//! its own classes: `!!class {…}` becomes the mapping `{"!!class": {…}}`.
 //!
-//! Never interprets a field; only knows which fields are texts, so that `1.10` or `0010` without quotes stays
-//! as it was written, as in Elastic-Job. Called by the parsers of job files and of nodes.
+//! Never interprets a field; it only knows which fields are texts, so that an unquoted `1.10` or `0010` keeps its
+//! spelling, as in Elastic-Job. Called by the parsers of job files and of nodes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,22 +12,18 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 
 use super::defect::{Defect, DefectKind, Defects, printable};
+use super::limits::{MAX_DEPTH, NODE_COST, is_class_tag};
 use super::yaml;
 
-/// Deepest nesting accepted; Elastic-Job's own forms need four levels.
-pub(super) const MAX_DEPTH: usize = 32;
-/// What a tree may cost, its texts' bytes plus [`NODE_COST`] for each value: so many times its input's limit.
+/// The maximum cost of a tree, which is its texts' bytes plus [`NODE_COST`] for each value, as a multiple of the
+/// input's limit.
 const BUDGET: usize = 8;
-pub(super) const NODE_COST: usize = 32;
 
-/// What YAML may cost by its own length: the shortest value takes two bytes, and has its price twice.
+/// The maximum cost of YAML, per byte of the text: the shortest value takes two bytes, and costs twice as much.
 const YAML_BUDGET: usize = 40;
 const YAML_BASE: usize = 4096;
 
-/// How a tag begins that names a class of Elastic-Job; its JVMs refuse every other package.
-pub(super) const CLASS_TAG: &str = "!!org.apache.shardingsphere.elasticjob.";
-
-/// All documents in `bytes`: one for JSON, as many as there are for YAML. Empty documents are left out.
+/// All documents in `bytes`: one for JSON, any number for YAML. Empty documents are skipped.
 pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, Defects> {
     if bytes.len() > max_bytes {
         let problem = format!("{} bytes are too many: at most {max_bytes} are read", bytes.len());
@@ -41,7 +37,7 @@ pub(super) fn documents(bytes: &[u8], max_bytes: usize) -> Result<Vec<Value>, De
     {
         return Ok(vec![value]);
     }
-    // No text costs more by itself; with aliases it may not either.
+    // No text without aliases costs more, so one with aliases may not either.
     let most = budget.min(YAML_BASE + YAML_BUDGET * text.len());
     let documents = yaml::documents(text, most).map_err(unreadable)?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
@@ -61,7 +57,7 @@ fn json(text: &str, budget: usize) -> Result<Value, String> {
     Ok(value)
 }
 
-/// A tree as text: JSON, and before a mapping that stands for a tagged one the tag, as YAML has it.
+/// Writes a tree as text: JSON, with the YAML tag in front of a mapping that stands for a tagged one.
 pub(super) fn write(value: &Value, into: &mut String) {
     match value {
         Value::Object(map) => match map.iter().next() {
@@ -97,12 +93,7 @@ fn write_all<'v>(
     into.push(close);
 }
 
-pub(super) fn is_class_tag(tag: &str) -> bool {
-    let class = tag.strip_prefix(CLASS_TAG).unwrap_or_default();
-    !class.is_empty() && class.chars().all(|c| c.is_ascii_alphanumeric() || "._$".contains(c))
-}
-
-/// Reads one value of JSON: how deep it may go, and what it may cost.
+/// Reads one value of JSON, with limits for depth and cost.
 #[derive(Clone, Copy)]
 struct Tree<'b> {
     budget: &'b Cell<usize>,
@@ -195,6 +186,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::CLASS_TAG;
     use super::*;
 
     const MAX: usize = 1 << 20;
@@ -248,7 +240,7 @@ mod tests {
         let nested = format!("{}1{}", "[".repeat(40), "]".repeat(40));
         assert!(problem(&nested).contains("deeper than 32"), "{}", problem(&nested));
         let quoted = format!("a: '{}'", "[".repeat(5000));
-        assert!(documents(quoted.as_bytes(), MAX).is_ok(), "a text is no nesting");
+        assert!(documents(quoted.as_bytes(), MAX).is_ok(), "a string is not nesting");
         assert!(problem(&"- ".repeat(65)).contains("deeper than 32"));
     }
 

@@ -1,7 +1,7 @@
-//! YAML as plain values, and back: the reader's events become nodes, and nodes values.
+//! YAML as plain values, and back: the parser's events become nodes, and nodes become values.
 //!
-//! Nothing grows with what an alias repeats before it is paid for: an alias is its node once more until values are made of
-//! it, one by one, each at its price. Only `tree` calls it.
+//! What an alias repeats uses no memory before its cost is checked: an alias refers to its node until values are made
+//! from it, and each of them is charged. Only `tree` calls it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 use serde_json::{Map, Value};
 
 use super::fields;
-use super::tree::{CLASS_TAG, MAX_DEPTH, NODE_COST, is_class_tag};
+use super::limits::{CLASS_TAG, MAX_DEPTH, NODE_COST, is_class_tag};
 
-/// How a tag begins that YAML itself names, as `!!str`.
+/// The prefix of YAML's own tags, such as `!!str`.
 const CORE: &str = "tag:yaml.org,2002:";
 
-/// Why a text is none that is read, and where.
+/// Why a text cannot be read, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unread {
-    /// The fields that lead there.
+    /// The path of fields.
     path: String,
     problem: String,
     line: usize,
@@ -52,12 +52,12 @@ impl fmt::Display for Unread {
     }
 }
 
-/// All documents of a text, at most of this price.
+/// All documents of a text, up to this cost.
 pub(super) fn documents(text: &str, mut budget: usize) -> Result<Vec<Value>, Unread> {
     no_control_characters(text)?;
     let mut parser = Parser::new_from_str(text);
     let (mut found, mut nodes) = (Vec::new(), Nodes::default());
-    // A block that goes on to the end has the line break that is there, and no other.
+    // A block scalar that ends with the text keeps the text's own final line break only.
     let end = if text.ends_with('\n') { usize::MAX } else { text.chars().count() };
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| Unread::at(*error.marker(), error.info()))?;
@@ -91,7 +91,7 @@ fn no_control_characters(text: &str) -> Result<(), Unread> {
     Err(Unread::at(at, "control characters are not allowed"))
 }
 
-/// A scalar or a collection where it stands; a collection names others by their number.
+/// A scalar or a collection with its position; a collection refers to others by index.
 struct Node<'t> {
     at: Marker,
     tag: Option<Cow<'t, Tag>>,
@@ -109,7 +109,7 @@ enum Is<'t> {
 struct Nodes<'t> {
     all: Vec<Node<'t>>,
     root: Option<usize>,
-    /// Collections that are open, and of a mapping the key whose value is to come.
+    /// The open collections; for a mapping, with the key whose value comes next.
     open: Vec<(usize, Option<usize>)>,
     anchors: BTreeMap<usize, usize>,
 }
@@ -160,7 +160,7 @@ impl<'t> Nodes<'t> {
         Ok(number)
     }
 
-    /// Puts a node where the next one belongs.
+    /// Adds a node to the innermost open collection.
     fn put(&mut self, number: usize) {
         let Some((open, key)) = self.open.last_mut() else {
             self.root = Some(number);
@@ -183,15 +183,15 @@ fn too_deep() -> String {
     format!("it nests deeper than {MAX_DEPTH} levels")
 }
 
-/// Where a value stands, as far as that says how it is read.
+/// The place of a value, as far as it determines how the value is read.
 #[derive(Clone, Copy)]
 struct Place {
     depth: usize,
-    /// A plain scalar is taken as written.
+    /// A plain scalar is kept as written.
     text: bool,
-    /// So are all below.
+    /// The same for all fields below.
     texts_below: bool,
-    /// Nothing is, below what should have been a text: its own check says so.
+    /// Below a mapping or list where a text was expected, scalars are read normally: a later check reports it.
     loose: bool,
 }
 
@@ -247,7 +247,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// A node whose tag was seen to, but for one of YAML's own.
+    /// Reads a node after its tag was handled, except for one of YAML's own.
     fn bare(&mut self, node: &Node<'_>, place: Place, core: Option<&str>) -> Result<Value, Unread> {
         match &node.is {
             Is::Scalar { text, plain } => {
@@ -292,7 +292,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Of a tag of YAML's own, its name.
+/// The name of one of YAML's own tags.
 fn core(tag: &Tag) -> Option<&str> {
     if tag.handle == CORE {
         Some(&tag.suffix)
@@ -301,7 +301,7 @@ fn core(tag: &Tag) -> Option<&str> {
     }
 }
 
-/// A tag as it is written, where it names a class; others of YAML's own with their long name.
+/// A tag as it was written, if it names a class; YAML's own tags get their long name.
 fn spelled(tag: &Tag) -> String {
     let class = core(tag).map(|name| format!("!!{name}")).filter(|name| name.starts_with(CLASS_TAG));
     class.unwrap_or_else(|| format!("{}{}", tag.handle, tag.suffix))
@@ -317,7 +317,7 @@ fn tagged(tag: &str, text: &str) -> Result<Value, String> {
     value.ok_or_else(|| format!("{text:?} is no {tag}"))
 }
 
-/// What a plain scalar says, by the core schema.
+/// The value of a plain scalar, by the core schema.
 fn resolved(text: &str) -> Result<Value, String> {
     if text.is_empty() || is_null(text) {
         return Ok(Value::Null);
@@ -328,7 +328,7 @@ fn resolved(text: &str) -> Result<Value, String> {
     if let Some(number) = integer(text)? {
         return Ok(number);
     }
-    // Zeros before a number are part of a text.
+    // Text with leading zeros is not a number.
     let number = float(text).filter(|_| !has_leading_zero(text));
     Ok(number.map_or_else(|| Value::String(text.to_owned()), Value::from))
 }
@@ -398,7 +398,7 @@ fn mapping(values: &Map<String, Value>, indent: usize, into: &mut String) {
     }
 }
 
-/// What follows a colon.
+/// The value after a colon.
 fn below(value: &Value, indent: usize, of_list: usize, into: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -442,7 +442,7 @@ fn plain(value: &Value, indent: usize, into: &mut String) {
     into.push('\n');
 }
 
-/// Several lines that can stand as they are.
+/// Whether the text can be written as a block of several lines.
 fn is_block(text: &str) -> bool {
     let lines = text.strip_suffix('\n').unwrap_or(text);
     let safe = |line: &str| line.chars().all(|c| !is_odd(c)) && !line.ends_with(' ');
@@ -453,12 +453,12 @@ fn is_block(text: &str) -> bool {
         && lines.split('\n').all(safe)
 }
 
-/// What is not written as it is anywhere.
+/// Characters that are never written unescaped.
 fn is_odd(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// A text in as few marks as it takes.
+/// A text with as few quotes and escapes as possible.
 fn scalar(text: &str) -> Cow<'_, str> {
     if text.contains(is_odd) {
         let mut quoted = String::from("\"");

@@ -1,19 +1,21 @@
-//! What will surely start at the next scheduled time is decided a moment before it, so that at the scheduled time nothing is
-//! left but to tell the workers.
+//! Decides a moment before the next scheduled time what will certainly start then, so that at the scheduled time it
+//! only remains to send the triggers.
 //!
-//! Only the plain case: an idle item with nothing else to settle, whose owner has plenty of free slots. All else is
-//! decided at the scheduled time by [`super::host`], which finds what was started here running since that time.
+//! Only the plain case: an idle item with nothing else to settle, whose owner has plenty of free slots. Everything else
+//! is decided at the scheduled time by [`super::host`], which finds the runs that were started here running since that
+//! time.
 
 use super::draft::Draft;
-use super::start::{self, Class, Kind, Waiting};
+use super::start;
+use super::waiting::{Class, Kind, Waiting};
 use crate::id::Item;
 use crate::item::Record;
 
-/// Starts what is idle and becomes due exactly at the facts' `now`, which is yet to come.
+/// Starts idle items that become due exactly at the facts' `now`, which is in the future.
 pub(super) fn ahead(draft: &mut Draft<'_>) {
     let (job, records) = (draft.job, draft.before);
     let rules = &job.rules;
-    // What no record holds would be sent at once, and what is held waits for more than the time.
+    // An unmonitored run would be sent at once, and a held one waits for more than the time.
     if job.paused || rules.disabled || !rules.monitor || rules.holds_for_started() || draft.facts.no_starts {
         return;
     }
@@ -26,7 +28,7 @@ pub(super) fn ahead(draft: &mut Draft<'_>) {
     }
     for seat in 0..draft.seats.len() {
         let wanted = std::mem::take(&mut draft.seats[seat].wanted);
-        // What comes up in the meantime, or waits already, must not lack a slot for it.
+        // Whatever arrives in the meantime, or waits already, must not lack a slot because of this.
         let hosted = draft.seats[seat].hosted;
         let plenty = wanted.len().saturating_mul(2) <= hosted.free as usize && hosted.others.is_empty();
         if !draft.seats[seat].eligible || !plenty {
@@ -39,9 +41,27 @@ pub(super) fn ahead(draft: &mut Draft<'_>) {
             start::begin(draft, seat, &waiting, &kind);
         }
     }
+    look_further(draft);
 }
 
-/// Nothing but this scheduled time is to be accounted for.
+/// Sets the timer to the next scheduled time of any item: to this one again, which is still to come, if not all of it was
+/// started. [`super::due`] would pass over it, since by the facts it is now.
+fn look_further(draft: &mut Draft<'_>) {
+    let (job, records) = (draft.job, draft.before);
+    if job.spec.policy().run_timeout.is_some() {
+        // Runs in flight may time out before that.
+        draft.left_open = true;
+        return;
+    }
+    for (item, (_, before)) in records.range(..Item(job.rules.items)) {
+        if draft.seat(*item).is_some() && !draft.disabled(*item) {
+            let record = draft.changed.get(item).unwrap_or(before);
+            draft.look_at(draft.timeline.of(record).next(record.last_fire));
+        }
+    }
+}
+
+/// Whether this scheduled time is all that has to be accounted for.
 fn plain(draft: &Draft<'_>, item: Item, record: &Record) -> bool {
     let (job, facts) = (draft.job, draft.facts);
     record.state.is_idle()

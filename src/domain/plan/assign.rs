@@ -1,71 +1,35 @@
-//! The leader's plan: which instance owns which item. It writes `sharding` alone; everything else that shows
-//! the assignment follows later and nobody waits for it.
+//! The leader's plan: which instance owns which item. It writes `sharding` alone; everything else that shows the
+//! assignment is written later, and nothing waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
+use crate::candidates::Candidates;
 use crate::id::{InstanceId, Item};
 use crate::mutants;
-use crate::ownership::{Cause, Standing, causes, standing};
+use crate::ownership::{Cause, Why, causes, standing};
 use crate::sharding::{Sharding, Stated};
 use crate::strategy::{Assignment, Question};
-use crate::time::Time;
 use crate::txn::{Guard, Purpose, Txn, Write};
 use crate::view::Job;
-
-/// Instances that an item may be given to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Candidates {
-    /// Absent from `instances`, but their worker's attachment lives: they may come back before they are dead.
-    pub absent: BTreeSet<InstanceId>,
-    /// Leaving: present, but not to be given anything.
-    pub leaving: BTreeSet<InstanceId>,
-    /// Now: items that come back with a raised count owe nothing of the time before.
-    pub now: Time,
-}
 
 /// A new assignment and what it changes.
 #[derive(Debug, Clone)]
 pub struct Assigned {
-    /// To be committed.
+    /// The transaction to commit.
     pub txn: Txn,
-    /// What `sharding` holds after.
+    /// The new content of `sharding`.
     pub sharding: Sharding,
     /// Items that change owner.
     pub moved: Vec<(Item, Option<InstanceId>)>,
-    /// Why each of them does.
+    /// Why each of them changes owners.
     pub causes: BTreeMap<Item, Cause>,
     /// Why there is a new plan.
     pub why: Why,
 }
 
-/// Why an assignment is not right any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// The number of items is another than that of the assignment.
-    Items { before: u32, now: u32 },
-    /// An instance that has items is not there, or may not have any: which of them it is.
-    Gone(InstanceId, Standing),
-    /// An instance is there and has none.
-    Come(InstanceId),
-    /// Somebody asked for a new one.
-    Requested,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Items { before, now } => write!(f, "{now} items instead of {before}"),
-            Self::Gone(instance, standing) => write!(f, "{instance} {standing}"),
-            Self::Come(instance) => write!(f, "{instance} has come"),
-            Self::Requested => f.write_str("resharding requested"),
-        }
-    }
-}
-
-/// Plans the assignment, or answers `None` where the one in force is right or nobody could own an item.
-pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
+/// See [`super::assign`].
+pub(super) fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     let mut enabled: Vec<InstanceId> = job
         .instances
         .iter()
@@ -75,7 +39,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
         .filter(|instance| job.is_enabled(instance) || mutants::is_on(mutants::DISABLED_OWN_ITEMS))
         .cloned()
         .collect();
-    // Elastic-Job lists instances in descending order of id, and its strategies take them in that order.
+    // Elastic-Job lists instances in descending order of id, and its strategies expect that order.
     enabled.sort_by(|a, b| b.cmp(a));
     enabled.dedup();
     let why = reason(job, &enabled, candidates)?;
@@ -103,7 +67,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
         txn.guard(Guard::Epoch(job.name.clone(), job.epoch));
     }
     if sharding == job.sharding && job.necessary.is_some() {
-        // A new leader, most often. Starts that are under way go by this generation, and are none of its business.
+        // Usually after a new leader was elected. Starts in flight rely on this generation, so it must not change.
         txn.guard(Guard::Generation(job.name.clone(), job.generation));
     } else {
         let (expect, data) = (job.generation, Arc::from(sharding.encode()));
@@ -115,7 +79,7 @@ pub fn assign(job: &Job, candidates: &Candidates) -> Option<Assigned> {
     Some(Assigned { txn, sharding, moved, causes, why })
 }
 
-/// Why the assignment in force is not right; `None`: it is, or there is nobody to give an item to.
+/// Why the current assignment is wrong; `None`: it is right, or no instance may own items.
 fn reason(job: &Job, enabled: &[InstanceId], candidates: &Candidates) -> Option<Why> {
     if enabled.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! Reports end runs. A report whose token is not the run in flight changes nothing here: who keeps it sees
-//! from the record that it came too late.
+//! Reports end runs. A report whose token is not that of the run in flight changes nothing here: its keeper sees from
+//! the record that it came too late.
 
 use super::draft::Draft;
 use super::{Entry, Report, Reported, progressed};
@@ -17,7 +17,7 @@ pub(super) fn complete(draft: &mut Draft<'_>) {
     }
 }
 
-/// False: there is no room for it.
+/// Returns false if the transaction is full.
 fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let Some(record) = draft.record(item) else { return true };
     let Some(run) = record.running().cloned() else { return true };
@@ -58,11 +58,11 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
         return true;
     }
     if let Some(attachment) = report.ended.spoken_for() {
-        // It may be another host's meanwhile, and run what that one gave it.
+        // Another host may have the worker meanwhile, and may have had the run started there.
         draft.guard(Guard::Attachment(run.worker.clone(), attachment));
     }
     if again && !requeue {
-        // The job may have been given failover meanwhile.
+        // Failover may have been switched on meanwhile.
         draft.guard_generation();
     }
     let job = draft.name();

@@ -1,10 +1,10 @@
-//! The dead lose their runs: each record that names a worker whose attachment is gone is ended as crashed,
-//! and with failover put up for a taker. Crashed runs to which failover no longer applies are given up.
+//! Runs of dead workers end: each record that names a worker whose attachment is gone is ended as crashed, and with
+//! failover it is offered to another instance. Crashed runs to which failover no longer applies are given up.
 
 use super::Entry;
 use super::draft::Draft;
 use crate::id::{Item, Token};
-use crate::item::{Event, Outcome, Record, Running, Source};
+use crate::item::{Event, Outcome, Running, Source};
 use crate::mutants;
 use crate::txn::{Guard, Write};
 
@@ -15,10 +15,6 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
         .filter(|(item, _)| !draft.changed.contains_key(item))
         .filter_map(|(item, (_, record))| match (record.running(), record.crashed()) {
             (Some(run), _) if is_dead(draft, run) => Some((*item, record.token, Some(run.clone()))),
-            (None, None) if mutants::is_on(mutants::ENDED_ITEMS_CRASH) && draft.requeues(*item) => {
-                let run = ended_of_the_dead(draft, record)?;
-                Some((*item, record.token, Some(run)))
-            }
             (_, Some(_)) if !draft.requeues(*item) => Some((*item, record.token, None)),
             _ => None,
         })
@@ -35,27 +31,7 @@ pub(super) fn crash(draft: &mut Draft<'_>) {
 }
 
 fn is_dead(draft: &Draft<'_>, run: &Running) -> bool {
-    let absent =
-        mutants::is_on(mutants::DEATH_BY_ABSENCE) && !draft.job.instances.contains_key(&run.instance);
-    absent || draft.facts.dead.contains(&run.worker)
-}
-
-/// A run that ended and whose worker has died since: a bug that is put in has it run again.
-fn ended_of_the_dead(draft: &Draft<'_>, record: &Record) -> Option<Running> {
-    let last = record.last.as_ref().filter(|last| last.outcome != Outcome::Crashed)?;
-    let worker = last.instance.worker().filter(|worker| draft.facts.dead.contains(worker))?;
-    let (fire, source, instance) = (last.fire, last.source, last.instance.clone());
-    Some(Running {
-        fire,
-        source,
-        instance,
-        worker,
-        since: last.at,
-        trigger: None,
-        held: false,
-        cancelled: false,
-        deaths: 0,
-    })
+    draft.facts.dead.contains(&run.worker)
 }
 
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
@@ -68,15 +44,13 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     {
         return;
     }
-    if !mutants::is_on(mutants::DEATH_BY_ABSENCE) {
-        draft.guard(Guard::NoAttachment(run.worker.clone()));
-    }
+    draft.guard(Guard::NoAttachment(run.worker.clone()));
     clear_mirrors(draft, item, &run, requeue);
     if requeue {
         let job = draft.name();
         draft.write(Write::FailoverItem { job, item, crashed: Some((run.fire, token)) });
     } else {
-        // The job may have been given failover meanwhile.
+        // Failover may have been switched on meanwhile.
         draft.guard_generation();
     }
     draft.plan.entries.push(Entry::Ended {
@@ -100,7 +74,7 @@ fn give_up(draft: &mut Draft<'_>, item: Item) {
     }
 }
 
-/// A run's mirrors go with its end; that it has completed its fire is marked.
+/// Removes the mirrors of a run that ends; marks that it has completed its fire.
 pub(super) fn clear_mirrors(draft: &mut Draft<'_>, item: Item, run: &Running, again: bool) {
     let job = draft.name();
     draft.write(Write::Running { job: job.clone(), item, instance: None });

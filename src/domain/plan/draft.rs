@@ -1,9 +1,10 @@
-//! The records under decision, and the plan that grows with each change to them. The steps of a plan share
-//! one draft; nothing outside of them sees it.
+//! The records under decision, and the plan that grows with each change to them. The steps of a plan share one draft;
+//! it is private to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Facts, FireResult, Hosted, Plan, Reason, start};
+use super::waiting::Wanted;
+use super::{Entry, Facts, FireResult, Hosted, Plan, Reason};
 use crate::id::{InstanceId, Item, JobName, Version};
 use crate::item::{Event, Record, Running};
 use crate::mutants;
@@ -11,7 +12,7 @@ use crate::time::Time;
 use crate::txn::{Guard, Purpose, Write};
 use crate::view::{Job, Timeline};
 
-/// So many bytes of what runs have left go into one transaction, or one run's.
+/// How many bytes of offsets fit into one transaction, unless a single one is larger.
 const MOST_LEFT: usize = 128 * 1024;
 
 pub(super) struct Draft<'a> {
@@ -22,14 +23,16 @@ pub(super) struct Draft<'a> {
     pub(super) timeline: Timeline<'a>,
     /// The instances hosted here, ascending.
     pub(super) seats: Vec<Seat<'a>>,
-    /// For each place in the assignment's instances the seat, of those hosted here.
+    /// For each place in the assignment's instances its seat, if that instance is hosted here.
     seat_of: Vec<Option<usize>>,
-    /// Items whose runs are taken away with this plan: they may be in user code still.
+    /// Items whose runs this plan takes away: they may still be in user code.
     pub(super) taken_away: BTreeSet<Item>,
-    /// Items of which the calendar is asked about once all is decided.
+    /// Items whose next timer is computed once everything is decided.
     pub(super) looked_at: Vec<Item>,
+    /// The timer of this plan does not cover everything: see [`Plan::rests`].
+    pub(super) left_open: bool,
     generation_guarded: bool,
-    /// What runs that end with this plan have left, in bytes.
+    /// Bytes of the offsets of runs that end with this plan.
     bytes: usize,
     pub(super) plan: Plan,
 }
@@ -38,11 +41,12 @@ pub(super) struct Draft<'a> {
 pub(super) struct Seat<'a> {
     pub(super) instance: &'a InstanceId,
     pub(super) hosted: &'a Hosted,
-    /// It may be given runs of this job.
+    /// Whether it may get runs of this job.
     pub(super) eligible: bool,
     /// What its items, and crashed ones offered to it, could start.
-    pub(super) wanted: Vec<start::Wanted>,
-    /// A run of its worker ends with this plan: its slot is free once that is committed, and not counted yet.
+    pub(super) wanted: Vec<Wanted>,
+    /// A run of its worker ends with this plan: its slot is free once that is committed, and does not count as free
+    /// yet.
     pub(super) freed: bool,
     guarded: bool,
 }
@@ -70,6 +74,7 @@ impl<'a> Draft<'a> {
             taken_away: BTreeSet::new(),
             looked_at: Vec::new(),
             bytes: 0,
+            left_open: false,
             generation_guarded: false,
             job,
             facts,
@@ -82,7 +87,7 @@ impl<'a> Draft<'a> {
         self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| record))
     }
 
-    /// The seat of the item's owner, if that is hosted here.
+    /// The seat of the item's owner, if it is hosted here.
     pub(super) fn seat(&self, item: Item) -> Option<usize> {
         *self.seat_of.get(self.job.sharding.owner_place(item)?)?
     }
@@ -96,7 +101,7 @@ impl<'a> Draft<'a> {
         self.job.rules.disabled || self.job.sharding.disabled_items.contains(&item)
     }
 
-    /// Whether a crashed run of the item may be run again, or the one in flight if it crashes.
+    /// Whether failover applies to the item's crashed run, or to the one in flight if it crashes.
     pub(super) fn requeues(&self, item: Item) -> bool {
         let cancelled = self.record(item).and_then(Record::running).is_some_and(|run| run.cancelled);
         if cancelled && !mutants::is_on(mutants::CANCELLED_RUNS_AGAIN) {
@@ -107,7 +112,8 @@ impl<'a> Draft<'a> {
         rules.failover && item.0 < rules.items && !disabled
     }
 
-    /// Whether a run whose worker died is put up again: not if that happened too often, as where it kills its workers.
+    /// Whether a run whose worker died may be run again: not if that happened too often, since the run may be what
+    /// kills its workers.
     pub(super) fn outlives(&self, run: &Running) -> bool {
         run.deaths < self.job.spec.policy().max_failovers || mutants::is_on(mutants::KILLERS_GO_ON)
     }
@@ -119,7 +125,7 @@ impl<'a> Draft<'a> {
         full
     }
 
-    /// Whether it has room for so many bytes that a run has left; one alone always has.
+    /// Whether it has room for an offset of this many bytes; a single one always fits.
     pub(super) fn has_room_for(&mut self, bytes: usize) -> bool {
         let room = self.bytes == 0 || self.bytes + bytes <= MOST_LEFT;
         self.plan.more |= !room;
@@ -127,12 +133,12 @@ impl<'a> Draft<'a> {
         room
     }
 
-    /// Whether it writes as many offsets of runs that go on as it may write records.
+    /// Whether it already writes as many offsets of continuing runs as it may write records.
     pub(super) fn full_of_offsets(&self) -> bool {
         self.plan.offsets.len() >= self.facts.most_writes.max(1)
     }
 
-    /// Applies one row of the item's table; one that does not fit is a defect of the planner, and is dropped.
+    /// Applies one row of the transition table; an illegal event is a bug in the planner, and is dropped.
     pub(super) fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
         let Some(record) = self.record(item) else { return false };
         let applied = match &event {
@@ -162,7 +168,7 @@ impl<'a> Draft<'a> {
         self.plan.txn.guard(guard);
     }
 
-    /// The decision rests on the rights as they were read.
+    /// The decision depends on the rights that were read.
     pub(super) fn guard_generation(&mut self) {
         if !self.generation_guarded && !mutants::is_on(mutants::START_IGNORES_GENERATION) {
             self.generation_guarded = true;
@@ -171,7 +177,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A run rests on its taker being attached here.
+    /// A run depends on its worker being attached here.
     pub(super) fn guard_attachment(&mut self, seat: usize) {
         let seat = &mut self.seats[seat];
         let skips = mutants::is_on(mutants::START_IGNORES_ATTACHMENT);
@@ -181,26 +187,44 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes note of scheduled times that get no run of their own.
+    /// Notes scheduled times that get no run of their own.
     pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: FireResult) {
         self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
     }
 
-    /// Asks for another look at `at`, if that is the earliest.
+    /// Requests planning at `at`, if that is the earliest.
     pub(super) fn look_at(&mut self, at: Option<Time>) {
         self.plan.next = [self.plan.next, at].into_iter().flatten().min();
     }
 
+    /// Whether [`Plan::rests`]: every change is a start or an end with nothing left to follow, and nothing waits.
+    fn rests(&self) -> bool {
+        let plain = |entry: &Entry| match entry {
+            Entry::Started { item, .. } | Entry::Ended { item, requeued: false, .. } => Some(*item),
+            Entry::Ended { .. } | Entry::Unrun { .. } => None,
+        };
+        let waits = self.left_open
+            || self.plan.more
+            || self.facts.no_starts
+            || !self.plan.waiting.is_empty()
+            || !self.plan.offsets.is_empty()
+            || !self.taken_away.is_empty()
+            || !self.facts.in_user_code.is_empty()
+            // It may become ready without another turn for this job.
+            || self.facts.hosted.values().any(|hosted| !hosted.ready);
+        if waits || !self.job.rules.monitor || self.job.rules.announces() {
+            return false;
+        }
+        let changed: Option<BTreeSet<Item>> = self.plan.entries.iter().map(plain).collect();
+        changed.is_some_and(|changed| !changed.is_empty() && changed.len() == self.changed.len())
+    }
+
     pub(super) fn finish(mut self) -> Plan {
         let job = self.name();
-        if mutants::is_on(mutants::UNCHANGED_IS_WRITTEN) && !self.changed.is_empty() {
-            for (item, (_, record)) in self.before {
-                self.changed.entry(*item).or_insert_with(|| record.clone());
-            }
-        }
         let mut mirrors = std::mem::take(&mut self.plan.txn.writes);
         let mut writes = Vec::with_capacity(self.changed.len() + mirrors.len());
         let mut records = Vec::with_capacity(self.changed.len());
+        self.plan.rests = self.rests();
         for (item, record) in self.changed {
             let before = self.before.get(&item);
             let expect = before.map(|(version, _)| *version);

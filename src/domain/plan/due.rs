@@ -1,14 +1,14 @@
-//! Scheduled times are accounted for: each in (last fire, now] of an item that this host is responsible for becomes
-//! a candidate to start, waits, or is recorded as misfired, skipped or missed. None is passed over.
+//! Accounts for scheduled times: each in (last fire, now] of an item that this host is responsible for becomes a
+//! candidate to start, waits, or is recorded as misfired, skipped or missed. None is lost.
 //!
-//! The next scheduled time is computed from the record, never from now. A scheduled time is merged into a later run only
-//! if the item was busy at that time; one that is merely found late is run late, oldest first, while it is at
-//! most `catch_up` old. One that a slot is missing for waits until the next has come.
+//! The next scheduled time is computed from the record, never from now. A scheduled time is merged into a later run
+//! only if the item was busy at that time; one that is merely found late is run late, oldest first, while it is at most
+//! `catch_up` old. One that lacks a slot waits until the next one is due.
 
 use std::fmt;
 
 use super::draft::Draft;
-use super::start::{Class, Kind, Waiting, Wanted};
+use super::waiting::{Class, Kind, Waiting, Wanted};
 use super::{Facts, FireResult};
 use crate::id::Item;
 use crate::item::{Event, Missed, Record, State};
@@ -19,7 +19,7 @@ use crate::view::{Job, Timeline};
 /// One millisecond: the step of the calendar.
 const STEP: i64 = 1;
 
-/// Accounts for all items owned by instances hosted here; false: the transaction is full before the end.
+/// Accounts for all items owned by instances hosted here; false: the transaction was full before the end.
 pub(super) fn account(draft: &mut Draft<'_>) -> bool {
     let (job, facts, before) = (draft.job, draft.facts, draft.before);
     for (item, (_, record)) in before.range(..Item(job.rules.items)) {
@@ -42,26 +42,26 @@ pub(super) fn account(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// Asks the calendar about what could not be passed over at once, as all is decided now.
+/// Sets the timer for items that could not be skipped at once, now that everything is decided.
 pub(super) fn look_at_rest(draft: &mut Draft<'_>) {
     for item in std::mem::take(&mut draft.looked_at) {
         look_for(draft, item);
     }
 }
 
-/// Nothing is accounted for now; the calendar goes on.
+/// Accounts for nothing now; only sets the timer.
 pub(super) fn look_again(draft: &mut Draft<'_>) {
     let open = !draft.job.paused && !draft.job.rules.disabled && !draft.seats.is_empty();
     let next = draft.timeline.next(draft.facts.now).filter(|_| open);
     draft.look_at(next);
 }
 
-/// Settles what can be settled of the item's scheduled times and mark. `busy`: it is in user code although its
-/// record is idle.
+/// Settles what can be settled of the item's scheduled times and misfire mark. `busy`: its user code is executing
+/// although its record is idle.
 pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
     let mut settling = Settling { draft, item, busy };
     settling.cap();
-    // First: one that is made now would take the place of one that is to be dropped, and run what is not to be run.
+    // First, or a new mark would replace one that is to be dropped, and run scheduled times that must not be run.
     settling.drop_mark();
     while let Some(due) = settling.overdue() {
         if !settling.decide(due) {
@@ -70,7 +70,8 @@ pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
     }
 }
 
-/// All but the latest scheduled time of an idle item that waits for a slot: each still waited when the next came.
+/// Settles all but the latest scheduled time of an idle item that waits for a slot: each was still waiting when the
+/// next came.
 pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
     let became =
         if draft.job.rules.misfire { FireResult::Misfired } else { FireResult::Missed(Missed::NoSlot) };
@@ -89,19 +90,14 @@ pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
         )
 }
 
-/// What the item starts next, if it is free: the misfire, then the scheduled time, then a trigger by hand.
+/// What the item starts next, if it is free: the misfire, then the scheduled time, then a manual trigger.
 pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     let job = draft.job;
     let record = draft.record(item)?;
-    if !free(draft, record) || draft.disabled(item) {
+    if !record.state.is_idle() || draft.disabled(item) {
         return None;
     }
     let due = || draft.timeline.of(record).next(record.last_fire).filter(|due| *due <= draft.facts.now);
-    if record.crashed().is_some() {
-        // Reached only with a bug put in: it takes the place of the run that waits.
-        let fire = record.misfire?;
-        return Some((Waiting { class: Class::Misfire, fire, job: job.name.clone(), item }, Kind::Misfire));
-    }
     let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
         (Class::Misfire, marked, Kind::Misfire)
     } else if let Some(due) = due().filter(|_| !job.paused) {
@@ -113,25 +109,6 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     Some((Waiting { class, fire, job: job.name.clone(), item }, kind))
 }
 
-/// Whether the misfire of a crashed item is started in the place of the run that waits: a bug that is put in.
-pub(super) fn overwrites(draft: &Draft<'_>, item: Item) -> bool {
-    mutants::is_on(mutants::CRASHED_IS_FREE)
-        && draft.record(item).is_some_and(|record| record.misfire.is_some())
-}
-
-/// Whether something may start on the item: it is idle, unless a bug was put in.
-fn free(draft: &Draft<'_>, record: &Record) -> bool {
-    match &record.state {
-        State::Idle => true,
-        State::Running(run) => {
-            mutants::is_on(mutants::BUSY_IS_FREE)
-                || mutants::is_on(mutants::RUNNING_NODE_IS_THE_LOCK)
-                    && !draft.job.instances.contains_key(&run.instance)
-        }
-        State::Crashed(_) => mutants::is_on(mutants::CRASHED_IS_FREE),
-    }
-}
-
 /// The usual answer, found fast: no scheduled time, no mark and no trigger waits.
 fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: Item, record: &Record) -> bool {
     record.misfire.is_none()
@@ -140,7 +117,7 @@ fn nothing_to_do(timeline: &Timeline<'_>, job: &Job, facts: &Facts<'_>, item: It
         && timeline.of(record).next(record.last_fire).is_none_or(|next| next > facts.now)
 }
 
-/// Asks for a look at the item's next scheduled time, and when one that waits becomes too old.
+/// Sets the timer to the item's next scheduled time, and to when a waiting one becomes too old.
 fn look_for(draft: &mut Draft<'_>, item: Item) {
     if draft.job.paused || draft.disabled(item) {
         return;
@@ -193,8 +170,8 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// A last fire that lies far in the future was written by a clock that was wrong: it is set back, or the
-    /// item would be silent until then.
+    /// A last fire that lies far in the future was written by a wrong clock: it is set back, or the item would be
+    /// silent until then.
     fn cap(&mut self) {
         let (now, furthest) = (self.now(), self.draft.facts.furthest_last_fire);
         let last = self.last_fire();
@@ -208,7 +185,7 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Accounts for some scheduled times from `due` on; false when the rest has to wait.
+    /// Accounts for some scheduled times from `due` on; false if the rest has to wait.
     fn decide(&mut self, due: Time) -> bool {
         let (job, now) = (self.draft.job, self.now());
         let gap = job.sharding.gap_of(self.item, due);
@@ -216,7 +193,7 @@ impl Settling<'_, '_> {
             let why = "nothing was to be run then";
             return self.pass(gap.until.min(now), FireResult::Missed(gap.reason), format_args!("{why}"));
         }
-        // An open gap is recorded as one when it ends, not fire by fire.
+        // A gap that is still open is recorded as a whole when it ends, not fire by fire.
         if job.paused || self.draft.disabled(self.item) {
             return false;
         }
@@ -235,18 +212,18 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Since when the item is busy. What became due before that waits behind the run.
+    /// Since when the item is busy. Scheduled times before that wait behind the run.
     fn busy_since(&self, due: Time) -> Option<Time> {
         let record = self.draft.record(self.item);
         match record.map(|record| &record.state) {
-            Some(State::Running(_)) if record.is_some_and(|record| free(&*self.draft, record)) => None,
             Some(State::Running(run)) => Some(run.since),
             Some(State::Crashed(_)) => Some(due),
             _ => self.busy.then_some(due),
         }
     }
 
-    /// Those up to `until` are too old to be run on their own: the policy says whether the latest is run once.
+    /// Scheduled times up to `until` are too old to be run on their own: the policy says whether the latest is run
+    /// once.
     fn too_late(&mut self, due: Time, until: Time) -> bool {
         let Some(newest) = self.newest(until) else { return false };
         let (reason, reign) = self.late_because(due);
@@ -260,7 +237,7 @@ impl Settling<'_, '_> {
         self.pass(before(newest).min(reign), FireResult::Missed(reason), why)
     }
 
-    /// Why a scheduled time was not dispatched in time, and up to when that was so.
+    /// Why a scheduled time was not dispatched in time, and until when that reason applied.
     fn late_because(&self, due: Time) -> (Missed, Time) {
         let facts = self.draft.facts;
         let gained = facts.gained.get(&self.item).filter(|gained| due < **gained);
@@ -275,7 +252,7 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Records what became of the scheduled times in (last fire, until].
+    /// Records the result of the scheduled times in (last fire, until].
     fn pass(&mut self, until: Time, became: FireResult, why: fmt::Arguments<'_>) -> bool {
         let Some(record) = self.draft.record(self.item) else { return false };
         let (timeline, last) = (self.draft.timeline.of(record), record.last_fire);
@@ -300,8 +277,8 @@ impl Settling<'_, '_> {
         true
     }
 
-    /// A mark that will not be run is recorded: the item is disabled, or the mark is from before a time in
-    /// which the item was not part of the job.
+    /// Records a mark that will not be run: the item is disabled, or the mark is older than a time in which the item
+    /// was not part of the job.
     fn drop_mark(&mut self) {
         let Some(marked) = self.draft.record(self.item).and_then(|record| record.misfire) else { return };
         let was_surplus =

@@ -1,5 +1,5 @@
-//! A run that still goes on a grace after its timeout is taken away: its record says that it timed out, whatever its worker
-//! does. Its worker was told to stop it at the timeout, and most have reported by then.
+//! Takes away a run that exceeds its timeout by a grace: its record says that it timed out, whatever its worker does.
+//! The worker was told to stop it at the timeout, and usually has reported by then.
 
 use super::Entry;
 use super::draft::Draft;
@@ -10,10 +10,10 @@ use crate::time::Time;
 use crate::txn::Guard;
 use crate::view::Job;
 
-/// When a run has gone on for as long as it may; `None`: for as long as it likes.
+/// When a run exceeds its timeout; `None`: it has none.
 pub fn times_out(job: &Job, run: &Running) -> Option<Time> {
     let policy = job.spec.policy();
-    // What is held begins once that it has started is announced, of which no record tells.
+    // A held run begins once its start has been announced, and no record shows when that was.
     let held =
         if job.rules.holds_for_started() { policy.guarantee.timeout * 2 } else { std::time::Duration::ZERO };
     Some(run.since.max(run.fire).plus(policy.run_timeout? + held))
@@ -34,7 +34,7 @@ pub(super) fn overdue(draft: &mut Draft<'_>) {
         let Some(at) = times_out(draft.job, &run) else { continue };
         let (now, last) = (draft.facts.now, at.plus(draft.facts.timeout_grace));
         if now < last {
-            // Its worker is told to stop it at the one, and loses it at the other.
+            // At the first time its worker is told to stop it, and at the second the run is taken away.
             draft.look_at(Some(if now < at { at } else { last }));
         } else if draft.full(item) {
             return;
@@ -44,7 +44,7 @@ pub(super) fn overdue(draft: &mut Draft<'_>) {
     }
 }
 
-/// The attachment of a run's worker, if that is here and may live.
+/// The attachment of a run's worker, if it is attached here and may be alive.
 fn attachment(draft: &Draft<'_>, run: &Running) -> Option<Version> {
     let hosted = draft.facts.hosted.get(&run.instance)?;
     (hosted.worker == run.worker && !draft.facts.dead.contains(&run.worker)).then_some(hosted.attachment)
@@ -57,7 +57,7 @@ fn take_away(draft: &mut Draft<'_>, item: Item, run: Running, attachment: Versio
     if !draft.apply(item, event, || format!("{} of {} timed out on {}", run.source, run.fire, run.instance)) {
         return;
     }
-    // It may be another host's meanwhile, which hears its report.
+    // The worker may be attached to another host meanwhile, which gets its report.
     draft.guard(Guard::Attachment(run.worker.clone(), attachment));
     super::crash::clear_mirrors(draft, item, &run, false);
     if !mutants::is_on(mutants::TAKEN_AWAY_IS_FREE) {

@@ -1,5 +1,6 @@
-//! How far runs in flight have come is written down while they run, so that whoever runs an item again after a crash goes on
-//! from there. The record that was read guards it: it is still this run's word, and no later one's.
+//! Records the progress of runs in flight, so that an instance that runs an item again after a crash continues from
+//! there. The version of the record that was read guards the write: the progress is of this run, and not of a later
+//! one.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub(super) fn write(draft: &mut Draft<'_>) {
     }
 }
 
-/// How far a run has come that ends without saying so once more.
+/// The last progress of a run whose end came without an offset.
 pub(super) fn of(draft: &Draft<'_>, item: Item, token: Token, worker: &WorkerId) -> Option<Arc<[u8]>> {
     let progressed = draft.facts.progressed.get(&item)?;
     (progressed.token == token && progressed.worker == *worker).then(|| progressed.offset.clone())

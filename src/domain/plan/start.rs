@@ -1,51 +1,16 @@
-//! What may start is started: crashed runs are offered to the instances with room for them, then each
-//! instance takes its candidates in the order failover, misfire, fire, oldest first, as far as its slots go.
-//! Slots belong to the worker: what other jobs' items wait for stands in the same order.
+//! Starts whatever may start: crashed runs are offered to the instances with room for them, then each instance takes
+//! its candidates in the order failover, misfire, fire, oldest first, as long as it has slots. Slots belong to the
+//! worker: items of other jobs wait in the same order.
 
 use super::draft::{Draft, Seat};
-use super::{Entry, due};
-use crate::id::{Item, JobName, Token, TriggerId};
+use super::waiting::{Class, Kind, Waiting, Wanted};
+use super::{Entry, due, overdue};
+use crate::id::{Item, Token};
 use crate::item::{Event, Record, Running, Source, State};
 use crate::mutants;
 use crate::snapshot::Stage;
 use crate::time::Time;
 use crate::txn::Write;
-
-/// In which order a freed slot is offered. Crashed runs are as few as there were crashes; misfires come up again for as
-/// long as there is more to do than there are slots, and whatever stands behind them may wait without end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// A crashed run.
-    Failover,
-    /// The misfire that waited.
-    Misfire,
-    /// A scheduled time or a trigger.
-    Fire,
-}
-
-/// An item that waits for a slot of its worker. Ordered: what comes first gets the slot.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
-    /// Its class.
-    pub class: Class,
-    /// Its scheduled time.
-    pub fire: Time,
-    /// Its job.
-    pub job: JobName,
-    /// The item.
-    pub item: Item,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Kind {
-    Due,
-    Misfire,
-    Manual(TriggerId),
-    Failover,
-}
-
-/// What could be started, and how.
-pub(super) type Wanted = (Waiting, Kind);
 
 pub(super) fn start(draft: &mut Draft<'_>) {
     offer_crashed(draft);
@@ -62,8 +27,8 @@ pub(super) fn start(draft: &mut Draft<'_>) {
     }
 }
 
-/// Hands every crashed run, oldest first, to an instance that has a slot for it, of those to the one with the most
-/// slots beyond what else waits there; where there is no slot it waits for that one.
+/// Offers every crashed run, oldest first, to an instance that has a slot for it, preferably the one with the most
+/// slots beyond those that others wait for; if there is no slot, the run waits for that instance.
 fn offer_crashed(draft: &mut Draft<'_>) {
     if !draft.job.rules.failover || !draft.seats.iter().any(|seat| seat.eligible) {
         return;
@@ -76,7 +41,7 @@ fn offer_crashed(draft: &mut Draft<'_>) {
         .before
         .iter()
         .filter_map(|(item, (_, before))| Some((*item, crashed(item, before)?)))
-        .filter(|(item, _)| draft.requeues(*item) && !due::overwrites(draft, *item))
+        .filter(|(item, _)| draft.requeues(*item))
         .map(|(item, fire)| Waiting { class: Class::Failover, fire, job: draft.job.name.clone(), item })
         .collect();
     offered.sort();
@@ -95,13 +60,13 @@ fn offer_crashed(draft: &mut Draft<'_>) {
     }
 }
 
-/// How many misfires of its own an instance has to run.
+/// The number of misfires that the instance's own items have.
 fn own_misfires(seat: &Seat<'_>) -> i64 {
     let misfires = seat.wanted.iter().filter(|(waiting, _)| waiting.class == Class::Misfire).count();
     i64::try_from(misfires).unwrap_or(i64::MAX)
 }
 
-/// Starts what there are slots for, in order; the rest stays in `wanted`. False: a scheduled time among the rest
+/// Starts candidates in order while there are slots; the rest stays in `wanted`. False: a scheduled time among the rest
 /// has become a misfire, which has another place in the order.
 fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mut u32) -> bool {
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -169,18 +134,20 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
     draft.guard_attachment(seat);
     mirror(draft, item, &run);
     let token = draft.record(item).map_or(Token::default(), |record| record.token);
+    // Without monitorExecution no record keeps the run, and nobody takes it away.
+    draft.look_at(overdue::times_out(job, &run).filter(|_| job.rules.monitor));
     draft.plan.entries.push(Entry::Started { item, token, run: run.clone() });
     if !job.rules.monitor {
         forget(draft, item, token, run);
     }
-    // What became due at this very moment found the item busy.
+    // A scheduled time that became due at this very moment finds the item busy.
     if draft.seat(item).is_some() {
         due::settle(draft, item, !job.rules.monitor);
     }
     true
 }
 
-/// Whether nobody was told yet that this fire begins. A run of it may have crashed while it was held.
+/// Whether the start of this fire is still to be announced. A run of it may have crashed while it was held.
 fn is_to_be_announced(draft: &Draft<'_>, item: Item, source: Source, fire: Time) -> bool {
     match source {
         Source::NormalTrigger => true,
@@ -216,7 +183,7 @@ fn mirror(draft: &mut Draft<'_>, item: Item, run: &Running) {
     }
 }
 
-/// Without monitorExecution the record keeps no run: it is told once, and its end is not waited for.
+/// Without monitorExecution the record does not keep the run: it is sent once, and its end is not awaited.
 fn forget(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     if let Some(record) = draft.changed.get_mut(&item) {
         record.state = State::Idle;

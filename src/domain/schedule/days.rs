@@ -1,11 +1,11 @@
-//! Which dates a schedule has. A month is looked at as a whole, as one bit per day, so that counting the days
-//! of years is a matter of some hundred steps. Knows nothing of times and zones; called by [`super::wall`].
+//! The dates of a schedule. A month is handled as a whole, as one bit per day, so counting the days of years takes some
+//! hundred steps. Knows nothing of times and zones; called by [`super::wall`].
 
 use std::collections::BTreeSet;
 
 use chrono::{Datelike, NaiveDate};
 
-/// What the two day fields say. A bit of a mask is the number itself, weekdays count from 1 = Sunday.
+/// The meaning of the two day fields. A bit of a mask is the number itself; weekdays count from 1 = Sunday.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DayRule {
     /// Days of the month, in four notations that may be mixed.
@@ -14,9 +14,9 @@ pub(super) enum DayRule {
         days: u32,
         /// `L-3`: this many days before the last one.
         from_end: u32,
-        /// `15W`: the weekday nearest to this day, within the month; no day when the month is shorter.
+        /// `15W`: the weekday nearest to this day, within the month; no day if the month is shorter.
         nearest: u32,
-        /// `L-3W`: the weekday nearest to the day so many days before the last one.
+        /// `L-3W`: the weekday nearest to the day this many days before the last one.
         nearest_from_end: u32,
     },
     /// Days of the week.
@@ -44,7 +44,7 @@ impl Days {
         self.month(Month::of(date)) & 1 << date.day() != 0
     }
 
-    /// How many from `from` on, before `end`.
+    /// The number of dates from `from` on, before `end`.
     pub(super) fn count(&self, from: NaiveDate, end: NaiveDate) -> u64 {
         let Some(last) = end.pred_opt().filter(|last| *last >= from) else { return 0 };
         let months = Month::of(from).0..=Month::of(last).0;
@@ -99,7 +99,7 @@ impl DayRule {
                 let moved = bits(targets).fold(0, |moved, day| moved | 1 << shape.nearest_weekday(day));
                 (days | shape.mirror(from_end) | moved) & shape.all()
             }
-            // No two weekdays have a day in common.
+            // Different weekdays have no day in common.
             Self::OfWeek(week) => bits(week).map(|weekday| shape.every(weekday)).sum(),
             Self::LastOfWeek(weekday) => 1 << shape.every(weekday).ilog2(),
             Self::NthOfWeek(weekday, nth) => {
@@ -129,7 +129,7 @@ impl Month {
     }
 }
 
-/// Length of a month and the weekday it starts with: all that a day rule needs.
+/// Length of a month and the weekday on which it starts: all that a day rule needs.
 #[derive(Clone, Copy)]
 struct Shape {
     length: u32,
@@ -157,7 +157,7 @@ impl Shape {
         (WEEKS << ((weekday + 7 - self.first) % 7 + 1)) & self.all()
     }
 
-    /// Days counted back from the last one, as days of the month; what would lie before the 1st is dropped.
+    /// Days counted back from the last one, as days of the month; those before the 1st are dropped.
     fn mirror(self, from_end: u32) -> u32 {
         bits(from_end).filter(|back| *back < self.length).map(|back| 1 << (self.length - back)).sum()
     }

@@ -1,9 +1,9 @@
-//! Why a text is no schedule. Every variant says what was refused and what to write instead.
+//! Why a text is not a schedule. Every variant says what was refused and what to write instead.
 
-/// The refusal of an expression or a zone.
+/// Why an expression or a zone was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The expression is longer than any sensible one; longer texts would only cost time to refuse.
+    /// The expression is longer than any sensible one; parsing longer ones would only cost time.
     #[error("the cron expression has {length} bytes: at most {max} are allowed")]
     TooLong {
         /// Length of the refused text in bytes.
@@ -17,10 +17,10 @@ pub enum ScheduleError {
          [seconds] minutes hours day-of-month month day-of-week [year]; or @daily and the like, or @every 5m"
     )]
     FieldCount {
-        /// How many fields were there.
+        /// The number of fields found.
         found: usize,
     },
-    /// One field holds something it may not.
+    /// A field has a value that it does not allow.
     #[error("{field} {value:?}: {problem}; allowed: {allowed}")]
     Field {
         /// The field's name, for example `hours`.
@@ -32,7 +32,7 @@ pub enum ScheduleError {
         /// What the field accepts.
         allowed: &'static str,
     },
-    /// Both day fields are set, and not to `*`, or neither is.
+    /// Both day fields are set, and not to `*`, or neither is set.
     #[error(
         "day-of-month {day_of_month:?} and day-of-week {day_of_week:?}: \
          exactly one of the two must be ?, the other says the days (every day: * in one or in both)"
@@ -43,7 +43,7 @@ pub enum ScheduleError {
         /// The day-of-week field.
         day_of_week: String,
     },
-    /// A word with `@` that is none of ours.
+    /// An unknown word that begins with `@`.
     #[error(
         "there is no {found:?}: write @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, \
          @every 5m, or fields"
@@ -52,7 +52,7 @@ pub enum ScheduleError {
         /// The refused text, cut to a length that can be shown.
         found: String,
     },
-    /// What follows `@every` is no span.
+    /// The text after `@every` is not a span.
     #[error("@every {span:?}: {problem}; write a span of 1s or more: 90s, 5m, 1h30m")]
     Span {
         /// The refused text, cut to a length that can be shown.
@@ -60,12 +60,12 @@ pub enum ScheduleError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The text is refused, and another one may be meant, which is not.
+    /// The text is refused, but a similar one is valid.
     #[error("{why}; did you mean {meant:?}?")]
     Meant {
         /// Why it is refused.
         why: Box<ScheduleError>,
-        /// What may be meant.
+        /// The similar expression.
         meant: String,
     },
     /// The fields are fine one by one, but no date from 1970 to 2099 has them all.
@@ -76,7 +76,7 @@ pub enum ScheduleError {
         /// Why no date matches.
         reason: &'static str,
     },
-    /// No such time zone.
+    /// The time zone does not exist.
     #[error("{zone:?} is not a known time zone: write UTC, GMT+8:00 or an IANA name such as Europe/Berlin")]
     Zone {
         /// The refused name, cut to a length that can be shown.

@@ -1,10 +1,10 @@
-//! A schedule by a span: every so many seconds since 1970-01-01T00:00:00 UTC, whatever the zone and its clock. Where it
-//! begins is no coordinator's to choose, so that all of them agree, and a restart moves nothing. Called by
+//! A schedule defined by a span: fires every so many seconds since 1970-01-01T00:00:00 UTC, whatever the zone and its
+//! clock. The start is fixed, so that all coordinators agree, and a restart changes nothing. Called by
 //! [`super::readings`].
 
 use super::wall::Wall;
 
-/// Every so many seconds; at least one.
+/// The span in seconds; at least one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Every(i64);
 
@@ -13,7 +13,7 @@ impl Every {
         Self(i64::from(seconds).max(1))
     }
 
-    /// How many fires a minute has at the most.
+    /// The maximum number of fires in a minute.
     pub(super) fn per_minute(self) -> u32 {
         u32::try_from((59 + self.0) / self.0).unwrap_or(1)
     }

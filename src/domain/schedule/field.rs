@@ -6,20 +6,20 @@ use super::error::ScheduleError;
 
 /// What one field accepts.
 pub(super) struct Field {
-    /// As errors name it.
+    /// Its name in errors.
     pub(super) name: &'static str,
-    /// As errors list it.
+    /// The allowed values, as errors list them.
     pub(super) allowed: &'static str,
     /// The smallest value.
     pub(super) min: u16,
     /// The largest value.
     pub(super) max: u16,
-    /// The largest step after `*` or a single value. Quartz refuses a larger one, so that `0/90` in the
-    /// minutes is not taken for "every 90 minutes". After a range it accepts any.
+    /// The largest step after `*` or a single value. Quartz refuses a larger one, so that `0/90` in the minutes is not
+    /// mistaken for "every 90 minutes". After a range it accepts any.
     max_step: u16,
     /// Names of the values from `min` on.
     names: &'static [&'static str],
-    /// Whether a range may run over the end, as in `22-2`.
+    /// Whether a range may wrap around, as in `22-2`.
     wraps: bool,
 }
 
@@ -144,7 +144,7 @@ impl Field {
         }
     }
 
-    /// Every `step`-th value from `from` to `to`, over the end of the field when `to` is the smaller one.
+    /// Every `step`-th value from `from` to `to`, wrapping around if `to` is the smaller one.
     fn spread(&self, part: &str, from: u16, to: u16, step: u16) -> Result<BTreeSet<u16>, ScheduleError> {
         if from > to && !self.wraps {
             return Err(self.refuse(part, "the range ends before it starts"));

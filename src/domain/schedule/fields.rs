@@ -1,5 +1,6 @@
-//! An expression taken apart by Quartz's rules: six or seven fields, names in any case, exactly one day field
-//! set. Of five fields the seconds are 0, and both day fields may be `*`: every day. Decides nothing about time; called by [`super::wall`] once per schedule.
+//! Parses an expression by Quartz's rules: six or seven fields, names in any case, exactly one day field set. With five
+//! fields the seconds are 0, and both day fields may be `*`: every day. Decides nothing about time; called by
+//! [`super::wall`] once per schedule.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +8,10 @@ use super::days::DayRule;
 use super::error::ScheduleError;
 use super::field::{self, DAY_OF_MONTH, DAY_OF_WEEK, number};
 
-/// The furthest a day may be counted back from the end of the month: `L-30` is the 1st of a month with 31
-/// days.
+/// The furthest that a day may be counted back from the end of the month: `L-30` is the 1st of a month with 31 days.
 const MAX_OFFSET: u16 = 30;
 
-/// The values of each field, lists, ranges and steps already spelled out.
+/// The values of each field, with lists, ranges and steps expanded.
 pub(super) struct Fields {
     pub(super) seconds: BTreeSet<u16>,
     pub(super) minutes: BTreeSet<u16>,
@@ -22,7 +22,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the text of an expression.
+    /// Parses an expression.
     pub(super) fn parse(expr: &str) -> Result<Self, ScheduleError> {
         let expr = expr.to_ascii_uppercase();
         let parts = parts(&expr);
@@ -80,7 +80,7 @@ fn days_of_month(text: &str) -> Result<DayRule, ScheduleError> {
     Ok(DayRule::OfMonth { days, from_end, nearest, nearest_from_end })
 }
 
-/// The `-3` of `L-3`; nothing is 0.
+/// The `-3` of `L-3`; 0 if it has none.
 fn offset_from_end(part: &str, text: &str) -> Result<u16, ScheduleError> {
     if text.is_empty() {
         return Ok(0);
@@ -92,7 +92,7 @@ fn offset_from_end(part: &str, text: &str) -> Result<u16, ScheduleError> {
 }
 
 fn days_of_week(text: &str) -> Result<DayRule, ScheduleError> {
-    // Alone, L is the last day of the week.
+    // A single L is the last day of the week.
     if text == "L" {
         return Ok(DayRule::OfWeek(1 << DAY_OF_WEEK.max));
     }

@@ -1,11 +1,10 @@
-//! The forms in which a schedule may be written: six or seven fields as Quartz has them, five as crontab has, a macro
-//! that stands for fields, or a span (`@every 5m`). Called by [`super::Schedule`]; what the fields say is
-//! [`super::fields`]' to know.
+//! The notations of a schedule: six or seven fields as in Quartz, five as in crontab, a macro that stands for fields,
+//! or a span (`@every 5m`). Called by [`super::Schedule`]; [`super::fields`] interprets the fields.
 
 use super::error::ScheduleError;
 use crate::span;
 
-/// What each macro stands for.
+/// The expansion of each macro.
 pub(super) const MACROS: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * ?"),
     ("@daily", "0 0 0 * * ?"),
@@ -16,23 +15,23 @@ pub(super) const MACROS: [(&str, &str); 7] = [
     ("@annually", "0 0 0 1 1 ?"),
 ];
 
-/// The word before a span.
+/// The word in front of a span.
 pub(super) const EVERY: &str = "@every";
 
 /// The longest span, in milliseconds: with it there is one fire within the years of a schedule.
 const LONGEST: u64 = 4_102_444_799_000;
 
-/// How an expression is written.
+/// The notation of an expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Form<'a> {
-    /// By fields, five to seven of them.
+    /// Five to seven fields.
     Fields(&'a str),
-    /// By a span of so many seconds.
+    /// A span in seconds.
     Every(u32),
 }
 
 impl<'a> Form<'a> {
-    /// Tells the forms apart.
+    /// Determines the notation.
     pub(super) fn of(expr: &'a str) -> Result<Self, ScheduleError> {
         let bare = expr.trim_matches([' ', '\t']);
         let Some((word, rest)) = macro_parts(bare) else { return Ok(Self::Fields(expr)) };
@@ -46,7 +45,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The first word of a text that begins with `@`, and what follows it.
+/// The first word of a text that begins with `@`, and the rest.
 pub(super) fn macro_parts(bare: &str) -> Option<(&str, &str)> {
     bare.starts_with('@').then(|| match bare.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_matches([' ', '\t'])),
@@ -69,12 +68,12 @@ fn read_span(text: &str) -> Result<u32, ScheduleError> {
     }
 }
 
-/// Their sum; none: more than there are years.
+/// Their sum; `None`: longer than the years of a schedule.
 fn total(parts: &[(u64, u64)]) -> Option<u64> {
     span::total(parts).filter(|sum| *sum <= LONGEST)
 }
 
-/// What a span may have been meant to be: units in any case and order, parts apart, rounded up to whole seconds.
+/// What was probably meant: units in any case and order, parts separated, rounded up to whole seconds.
 pub(super) fn meant(text: &str) -> Option<String> {
     let bare: String = text.to_ascii_lowercase().split_ascii_whitespace().collect();
     let seconds = total(&span::parts(&bare)?)?.div_ceil(1000).max(1);

@@ -1,5 +1,6 @@
-//! What a refused expression may have been meant to be: habits of crontab, and slips that have one way out. A proposal is
-//! made only if it is a schedule. Called by [`super::Schedule`] once a text is refused; it decides nothing else.
+//! Proposes what a refused expression was probably meant to be: habits of crontab, and mistakes with only one
+//! correction. A proposal is made only if it is a valid schedule. Called by [`super::Schedule`] for a refused text; it
+//! decides nothing else.
 
 use super::error::ScheduleError;
 use super::field::number;
@@ -31,7 +32,7 @@ const WHOLE_NAMES: [&str; 19] = [
     "DECEMBER",
 ];
 
-/// The refusal, with what may be meant.
+/// The error, with the proposal if there is one.
 pub(super) fn proposed(expr: &str, why: ScheduleError) -> ScheduleError {
     let refused = expr.trim();
     let meant = proposals(refused)
@@ -58,7 +59,7 @@ fn proposals(expr: &str) -> [Option<String>; 3] {
     [fields.often(), Some(mended.text()), mended.last_day()]
 }
 
-/// Five to seven fields; `at`: where the minutes are.
+/// Five to seven fields; `at`: the index of the minutes.
 #[derive(Clone)]
 struct Fields {
     all: Vec<String>,
@@ -91,7 +92,7 @@ impl Fields {
         &self.all[self.at + 4]
     }
 
-    /// `0/90` of minutes and the like, where the other fields leave it free: a span.
+    /// `0/90` in the minutes and the like, if the other fields allow any time: a span.
     fn often(&self) -> Option<String> {
         let every_day = ["*", "?"];
         let free = self.month() == "*"
@@ -109,10 +110,10 @@ impl Fields {
         (free && no_year && finer_are_zero && coarser_are_all).then(|| format!("{EVERY} {step}{unit}"))
     }
 
-    /// The same with what has one way out put right.
+    /// The same with every mistake corrected that has only one correction.
     fn mended(&self) -> Self {
         let mut fields = self.clone();
-        // Who writes a weekday as crontab does counts from Sunday, 0, to Saturday, 6, and 7 is Sunday again.
+        // In crontab's numbering of weekdays Sunday is 0, Saturday 6, and 7 is Sunday again.
         let crontab = fields.all.len() == 5 && self.of_month() == "*" || has_number(self.of_week(), 0);
         let (hours, month, of_week) = (self.at + 1, self.at + 3, self.at + 4);
         fields.all[hours] = spelled(self.hours(), |word| (word == "24").then(|| "0".to_owned()));
@@ -130,7 +131,7 @@ impl Fields {
         fields
     }
 
-    /// Exactly one of the two day fields is `?`, as far as one of them says nothing.
+    /// Puts `?` into exactly one of the two day fields, if one of them allows any day.
     fn days(&mut self) {
         let (of_month, of_week) = (self.at + 2, self.at + 4);
         match (self.of_month(), self.of_week()) {
@@ -142,7 +143,7 @@ impl Fields {
         }
     }
 
-    /// A day that no month of these has: its last one.
+    /// For a day that none of the months has: their last day.
     fn last_day(&self) -> Option<String> {
         let late = number(self.of_month()).is_some_and(|day| (29..=31).contains(&day));
         let mut fields = self.clone();
@@ -151,7 +152,7 @@ impl Fields {
     }
 }
 
-/// A field with some of its words put otherwise.
+/// A field with some of its words replaced.
 fn spelled(field: &str, put: impl Fn(&str) -> Option<String>) -> String {
     let (mut text, mut word) = (String::new(), String::new());
     for c in field.chars().chain([',']) {
@@ -171,7 +172,7 @@ fn has_number(field: &str, wanted: u16) -> bool {
     field.split([',', '-']).any(|word| number(word) == Some(wanted))
 }
 
-/// The name of a weekday by its number in crontab.
+/// The name of a weekday for crontab's number.
 fn named(word: &str) -> Option<String> {
     let number = number(word).filter(|number| *number <= 7)?;
     Some(DAYS[usize::from(number) % 7].to_owned())
@@ -198,7 +199,7 @@ mod tests {
     fn a_refusal_proposes_what_is_meant() {
         for (refused, proposed) in [
             ("0 2 * * MON-FRI", "0 2 ? * MON-FRI"),
-            // Crontab counts from Sunday, 0.
+            // Crontab counts weekdays from Sunday = 0.
             ("0 2 * * 1-5", "0 2 ? * MON-FRI"),
             ("0 2 * * 0", "0 2 ? * SUN"),
             ("0 2 * * 7", "0 2 ? * SUN"),

@@ -2,17 +2,18 @@
 //!
 //! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span
 //! holds, and the last of them. It never reads a clock, never remembers anything, and knows nothing of
-//! misfires or jobs. Called by the planning of fires and by everything that checks or shows a job's
-//! definition.
+//! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span holds, and the
+//! last of them. It never reads a clock, has no state, and knows nothing of misfires or jobs. Called by the planning of
+//! fires and by everything that checks or shows a job's definition.
 //!
-//! The notation is that of Quartz 2.5, years end with 2099. Beside it five fields are taken, whose seconds are 0, `*` in
-//! both day fields, macros such as `@daily`, and spans: `@every 5m` fires each five minutes since 1970-01-01T00:00:00 UTC,
-//! in every zone. Where a text is refused and another one may be meant, the refusal names that. Text that Quartz silently ignores or reads as
-//! something else (`MON-FRI/2`, `MONDAY`, `*/0`, `1,,2`) is refused. Where the zone's clock changes, an
-//! expression that lists all 24 hours follows elapsed time: both passes of a doubled hour fire, a gap holds
-//! nothing. Any other expression is bound to the wall clock: in a doubled hour only the first pass fires, and
-//! what falls into a gap fires once, at its end (see [`GapPolicy`]). Fires never go backwards and never
-//! repeat. (Quartz stops for the length of the doubled hour and skips what falls into a gap.)
+//! The notation is that of Quartz 2.5, years end with 2099. In addition it accepts five fields, whose seconds are 0,
+//! `*` in both day fields, macros such as `@daily`, and spans: `@every 5m` fires each five minutes since
+//! 1970-01-01T00:00:00 UTC, in every zone. If a text is refused and a similar one is valid, the error names that. Text
+//! that Quartz silently ignores or reads as something else (`MON-FRI/2`, `MONDAY`, `*/0`, `1,,2`) is refused. When the
+//! zone's clock changes, an expression that lists all 24 hours follows elapsed time: both passes of a repeated hour
+//! fire, and a gap has no fires. Any other expression is bound to the wall clock: in a repeated hour only the first
+//! pass fires, and fires that fall into a gap become one, at its end (see [`GapPolicy`]). Fires never go backwards and
+//! never repeat. (Quartz stops for the length of the repeated hour and skips what falls into a gap.)
 
 mod days;
 mod error;
@@ -41,15 +42,15 @@ use crate::time::Time;
 /// Longest accepted expression, in bytes.
 pub const MAX_EXPRESSION: usize = 256;
 
-/// The span in which fires are looked for, in seconds since the epoch: the years 1970 to 2099 in every zone, with two days
-/// before them and after.
+/// The range in which fires are searched, in seconds since the epoch: the years 1970 to 2099 in every zone, with two
+/// extra days at each end.
 const BEGIN: i64 = -172_800;
 const END: i64 = 4_102_617_600;
 
-/// What becomes of fires whose time of day the clock skips.
+/// What to do with fires whose time of day the clock skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GapPolicy {
-    /// They fire at the gap's end, as one fire, and as one with a regular fire at that instant.
+    /// They fire at the gap's end, as one fire, merged with a regular fire at that instant.
     #[default]
     FireAtEnd,
     /// They do not fire, as in Quartz.
@@ -71,7 +72,7 @@ struct Parsed {
 }
 
 impl Schedule {
-    /// Reads an expression (five to seven fields, a macro or a span) and the IANA name of a zone.
+    /// Parses an expression (five to seven fields, a macro or a span) and the IANA name of a zone.
     pub fn parse(expr: &str, zone: &str) -> Result<Self, ScheduleError> {
         if expr.len() > MAX_EXPRESSION {
             return Err(ScheduleError::TooLong { length: expr.len(), max: MAX_EXPRESSION });
@@ -98,20 +99,20 @@ impl Schedule {
         &self.parsed.name
     }
 
-    /// The zone itself: that of a fixed distance (`GMT+08:00`) has a name that no database knows.
+    /// The zone itself: one with a fixed offset (`GMT+08:00`) has a name that is in no database.
     pub fn time_zone(&self) -> &TimeZone {
         &self.parsed.zone
     }
 
-    /// What becomes of fires inside a gap.
+    /// What to do with fires inside a gap.
     pub fn gap(&self) -> GapPolicy {
         self.gap
     }
 
-    /// The first fire strictly later than `after`; none when the years of the expression are over.
+    /// The first fire strictly later than `after`; `None` if the years of the expression are over.
     pub fn next(&self, after: Time) -> Option<Time> {
-        // The last answer holds for a later stretch, unless that one begins further back (an hour's second
-        // pass).
+        // The last answer is also valid for a later stretch, unless that one begins further back (in a repeated hour's
+        // second pass).
         let mut found: Option<(Wall, Option<Wall>)> = None;
         for stretch in self.walk(after, Time(i64::MAX)) {
             let reading = match found {
@@ -130,7 +131,7 @@ impl Schedule {
         None
     }
 
-    /// How many fires its busiest minutes have.
+    /// The number of fires in its busiest minute.
     pub fn fires_per_minute(&self) -> u32 {
         self.parsed.readings.per_minute()
     }
@@ -145,8 +146,8 @@ impl Schedule {
         self.iter(after).take(n).collect()
     }
 
-    /// How many fires are later than `after` and not later than `until`. The work grows with the months of
-    /// the span, not with the number of fires.
+    /// The number of fires later than `after` and not later than `until`. The cost grows with the months of the span,
+    /// not with the number of fires.
     pub fn count_between(&self, after: Time, until: Time) -> u64 {
         self.walk(after, until).map(|stretch| self.count(&stretch)).sum()
     }
@@ -165,8 +166,8 @@ impl Schedule {
         if stretch.at_once() { fires.min(1) } else { fires }
     }
 
-    /// The seconds later than `after` and not later than `until`. Fires lie on whole seconds, so the
-    /// milliseconds of both can be cut.
+    /// The seconds later than `after` and not later than `until`. Fires are on whole seconds, so the milliseconds of
+    /// both can be cut off.
     fn walk(&self, after: Time, until: Time) -> Walk<'_> {
         let second = |time: Time| time.0.div_euclid(1000).clamp(BEGIN, END);
         let mode = match (&self.parsed.readings, self.gap) {
@@ -193,8 +194,8 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// The zone and its name. Two coordinators must not read one schedule differently, so names that stand for
-/// whatever the machine is set to are refused, and those of clocks that count leap seconds.
+/// The zone and its name. Two coordinators must not read one schedule differently, so names that depend on the
+/// machine's settings are refused, and those of clocks with leap seconds.
 fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
     if let Some(fixed) = fixed_zone(zone) {
         return Ok(fixed);
@@ -208,8 +209,8 @@ fn known_zone(zone: &str) -> Result<(TimeZone, String), ScheduleError> {
         .ok_or_else(|| ScheduleError::Zone { zone: zone.chars().take(64).collect() })
 }
 
-/// A fixed distance from UTC, in the forms that Java's time zones have and Elastic-Job's documents show: `GMT+8`,
-/// `GMT+8:00`, `GMT+08:00`, `GMT+0800`. Below a day, in minutes.
+/// A fixed offset from UTC, in the forms of Java's time zones that Elastic-Job's documents show: `GMT+8`, `GMT+8:00`,
+/// `GMT+08:00`, `GMT+0800`. Less than a day, in minutes.
 fn fixed_zone(zone: &str) -> Option<(TimeZone, String)> {
     let signed = zone.strip_prefix("GMT")?;
     let (sign, digits) =

@@ -1,17 +1,17 @@
-//! The readings at which a schedule fires, however it is written. Called by [`super::Schedule`], which knows what instants
-//! they are.
+//! The clock readings at which a schedule fires, in any notation. Called by [`super::Schedule`], which maps them to
+//! instants.
 
 use super::error::ScheduleError;
 use super::every::Every;
 use super::form::Form;
 use super::wall::{Wall, WallSchedule};
 
-/// What is written, understood.
+/// A parsed expression.
 #[derive(Debug)]
 pub(super) enum Readings {
-    /// Of a clock on the wall.
+    /// Readings of a wall clock.
     Fields(Box<WallSchedule>),
-    /// Of UTC.
+    /// Readings of UTC.
     Every(Every),
 }
 
@@ -23,7 +23,7 @@ impl Readings {
         })
     }
 
-    /// How many fires a minute has at the most.
+    /// The maximum number of fires in a minute.
     pub(super) fn per_minute(&self) -> u32 {
         match self {
             Self::Fields(fields) => fields.per_minute(),

@@ -1,5 +1,5 @@
-//! The times of day of a schedule: every listed hour with every listed minute and second. They are the same
-//! on each of its days, so their number before a given second is plain arithmetic. Called by [`super::wall`].
+//! The times of day of a schedule: every listed hour with every listed minute and second. They are the same on each of
+//! its days, so their number before a given second is plain arithmetic. Called by [`super::wall`].
 
 use std::collections::BTreeSet;
 
@@ -23,17 +23,17 @@ impl Times {
         self.hours == ALL_HOURS
     }
 
-    /// How many in each of the listed minutes.
+    /// The number in each of the listed minutes.
     pub(super) fn per_minute(self) -> u32 {
         self.seconds.count_ones()
     }
 
-    /// How many in a whole day.
+    /// The number in a whole day.
     pub(super) fn per_day(self) -> u64 {
         count(self.hours) * self.per_hour()
     }
 
-    /// How many from midnight to this second of the day, that second included.
+    /// The number from midnight to this second of the day, inclusive.
     pub(super) fn count_through(self, second: u32) -> u64 {
         let (h, m, s) = split(second);
         let mut times = count(below(self.hours, h)) * self.per_hour();

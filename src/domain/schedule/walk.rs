@@ -1,9 +1,9 @@
-//! From readings of the wall clock to instants: stretches of time in which a zone's clock shows new readings.
+//! Maps readings of the wall clock to instants: stretches of time in which a zone's clock shows new readings.
 //!
-//! The rule. A schedule that lists all 24 hours follows elapsed time: every reading counts, in both passes of
-//! a doubled hour. Any other is bound to the wall clock: a reading counts when the clock first gets *to or
-//! past* it. So the second pass of a doubled hour shows nothing new, and at the end of a gap all skipped
-//! readings are passed at one instant. One that is written as a span follows UTC, which is one stretch. Nothing here knows which readings are fires; called by
+//! The rule: a schedule that lists all 24 hours follows elapsed time, so every reading counts, in both passes of a
+//! repeated hour. Any other is bound to the wall clock, so a reading counts when the clock first gets *to or past* it.
+//! So the second pass of a repeated hour shows nothing new, and at the end of a gap all skipped readings are passed at
+//! one instant. A span follows UTC, which is a single stretch. Nothing here knows which readings are fires; called by
 //! [`super::Schedule`].
 
 use jiff::tz::TimeZone;
@@ -11,19 +11,19 @@ use jiff::tz::TimeZone;
 use super::wall::Wall;
 use crate::time::Time;
 
-/// No change of a clock takes it further than this (a whole day, at the date line).
+/// No change of a clock is larger than this (a whole day, at the date line).
 const LARGEST_CHANGE: i64 = 172_800;
 
-/// How readings are counted where the clock changes.
+/// How readings count when the clock changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Every reading the clock shows, also for the second time.
+    /// Every reading that the clock shows, including repeated ones.
     Elapsed,
     /// A reading when it is shown for the first time; skipped ones count at the end of the gap.
     FirstPassAndGap,
     /// A reading when it is shown for the first time; skipped ones never count.
     FirstPass,
-    /// Those of UTC, whatever the zone's clock shows.
+    /// The readings of UTC, whatever the zone's clock shows.
     Utc,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Stretch {
 
 #[derive(Debug, Clone, Copy)]
 enum Shown {
-    /// One after the other, this far ahead of UTC.
+    /// One after the other, at this offset from UTC.
     InTurn { offset: i64 },
     /// All at this one instant: the end of a gap.
     AtOnce { at: i64 },
@@ -52,7 +52,7 @@ impl Stretch {
         }
     }
 
-    /// Whether several readings make one fire.
+    /// Whether all its readings make a single fire.
     pub(super) fn at_once(&self) -> bool {
         matches!(self.shown, Shown::AtOnce { .. })
     }
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
         Self { zone, mode, at: after, until, offset, change: next_change(zone, after), high, gap: None }
     }
 
-    /// Runs to the next change of the clock, or to the end.
+    /// Walks to the next change of the clock, or to the end.
     fn run(&mut self) -> Stretch {
         let last = self.change.map_or(self.until, |(change, _)| self.until.min(change - 1));
         let shown = Wall(self.at + self.offset);
@@ -104,9 +104,8 @@ impl<'a> Walk<'a> {
         Stretch { after, until, shown: Shown::InTurn { offset: self.offset } }
     }
 
-    /// Steps over the change that ended a run. The instant of the change itself is left to the next run,
-    /// unless a gap ends there: its reading then belongs to the gap, so that a regular fire is one with those
-    /// of the gap.
+    /// Steps over the change that ended a run. The instant of the change itself belongs to the next run, unless a gap
+    /// ends there: its reading then belongs to the gap, so that a regular fire is merged with those of the gap.
     fn cross(&mut self) {
         let Some((change, offset)) = self.change.filter(|(change, _)| *change <= self.until) else { return };
         self.offset = offset;
@@ -148,8 +147,7 @@ fn next_change(zone: &TimeZone, after: i64) -> Option<(i64, i64)> {
     Some((change.timestamp().as_second(), change.offset().seconds().into()))
 }
 
-/// The furthest reading shown up to and with this second: ahead of the current one in the second pass of an
-/// hour.
+/// The furthest reading shown up to and including this second: ahead of the current one in the second pass of an hour.
 fn high_water(zone: &TimeZone, second: i64, offset: i64) -> Wall {
     zone.preceding(timestamp(second + 1))
         .map(|change| change.timestamp().as_second() - 1)

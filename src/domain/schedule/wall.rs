@@ -1,9 +1,9 @@
-//! A schedule on a clock on the wall: no zone, no change of the clocks, each second passes exactly once.
+//! A schedule on a plain wall clock: no zone, no clock changes, each second passes exactly once.
 //!
-//! The next fire comes from the `cron` crate, which is given wall-clock time as though it were UTC, so that
-//! its answers always increase. What it does not know (`L`, `W`, `#`) is a day rule of ours: it then runs on
-//! every day, and days without the rule are jumped over. Counting and looking back need no search and are
-//! done here. Called by [`super::Schedule`].
+//! The next fire comes from the `cron` crate, which gets wall-clock time as if it were UTC, so that its answers always
+//! increase. What it does not support (`L`, `W`, `#`) is a day rule of ours: it then runs on every day, and days
+//! without a match are skipped. Counting and looking back need no search and are done here. Called by
+//! [`super::Schedule`].
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use super::times::Times;
 
 const DAY: i64 = 86_400;
 
-/// A reading of the clock on the wall: what UTC would show this many seconds after 1970-01-01T00:00:00.
+/// A reading of the wall clock: what UTC would show this many seconds after 1970-01-01T00:00:00.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wall(pub(super) i64);
 
@@ -49,7 +49,7 @@ impl Wall {
 #[derive(Debug)]
 pub(super) struct WallSchedule {
     engine: cron::Schedule,
-    /// Whether the engine runs on every day, because the day rule is beyond it.
+    /// Whether the engine runs on every day, because it does not support the day rule.
     any_day: bool,
     days: Days,
     times: Times,
@@ -59,8 +59,7 @@ impl WallSchedule {
     pub(super) fn parse(expr: &str) -> Result<Self, ScheduleError> {
         let fields = Fields::parse(expr)?;
         let text = engine_text(&fields);
-        // Unreachable as far as the texts of `engine_text` go; if the engine disagrees, refusing is the safe
-        // answer.
+        // Unreachable for the texts of `engine_text`; if the engine disagrees, refusing is the safe answer.
         let engine = cron::Schedule::from_str(&text).map_err(|_| never(expr, "it cannot be scheduled"))?;
         let any_day = plain_days(&fields.days).is_none();
         let times = Times::new(&fields.hours, &fields.minutes, &fields.seconds);
@@ -71,7 +70,7 @@ impl WallSchedule {
         Ok(Self { engine, any_day, days, times })
     }
 
-    /// How many fires a minute has at the most.
+    /// The maximum number of fires in a minute.
     pub(super) fn per_minute(&self) -> u32 {
         self.times.per_minute()
     }
@@ -118,7 +117,7 @@ impl WallSchedule {
         Some(Wall(found.timestamp())).filter(|found| *found <= Wall::END)
     }
 
-    /// How many fires from the midnight before `until` on, up to and with `until`.
+    /// The number of fires from the midnight before `until` on, up to and including `until`.
     fn count_on_day(&self, until: Wall) -> u64 {
         if self.days.contains(until.date()) { self.times.count_through(until.second()) } else { 0 }
     }
@@ -148,7 +147,7 @@ fn engine_text(fields: &Fields) -> String {
     .join(" ")
 }
 
-/// The two day fields of a rule the engine can follow itself.
+/// The two day fields of a rule that the engine supports.
 fn plain_days(rule: &DayRule) -> Option<(String, String)> {
     let values = |mask: u32| (0..32).filter(|bit| mask & 1 << bit != 0).collect();
     match *rule {

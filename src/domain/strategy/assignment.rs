@@ -1,5 +1,5 @@
-//! The value that a strategy answers with and the registry keeps: who owns which item. It never judges
-//! whether an assignment is good or complete.
+//! The value that a strategy returns and the registry keeps: which instance owns which item. It never judges whether an
+//! assignment is good or complete.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::id::{InstanceId, Item};
 
-/// Who owns what: every instance listed (also those with no item), items ascending, no item twice.
+/// Which instance owns which item: every instance is listed (including those without items), items ascend, no item
+/// appears twice.
 ///
 /// Serialized as a map from instance to items: `{"10.0.0.7@-@w-1":[0,1],"10.0.0.8@-@w-2":[]}`.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
@@ -16,7 +17,7 @@ use crate::id::{InstanceId, Item};
 pub struct Assignment {
     /// Ascending by instance.
     lists: Vec<(InstanceId, Vec<Item>)>,
-    /// Ascending by item: the owner's place in `lists`. Follows from `lists`.
+    /// Ascending by item: the index of the owner in `lists`. Derived from `lists`.
     owners: Vec<(Item, usize)>,
 }
 
@@ -33,10 +34,10 @@ pub struct ItemTwice {
 }
 
 impl Assignment {
-    /// Lists `instances` and gives item `i` to the instance at place `owners[i]`.
+    /// Lists `instances` and gives item `i` to the instance with index `owners[i]`.
     ///
     /// # Panics
-    /// When an owner is no place in `instances`.
+    /// If an owner is not an index of `instances`.
     pub fn from_owners(instances: &[InstanceId], owners: impl IntoIterator<Item = usize>) -> Self {
         let mut lists: BTreeMap<&InstanceId, Vec<Item>> = instances.iter().map(|i| (i, vec![])).collect();
         let mut by_place: Vec<Vec<Item>> = vec![vec![]; instances.len()];
@@ -55,7 +56,7 @@ impl Assignment {
         Some(&self.lists[self.owners[found].1].0)
     }
 
-    /// The items of an instance, ascending; none for one that is not listed.
+    /// The items of an instance, ascending; empty if it is not listed.
     pub fn items(&self, instance: &InstanceId) -> &[Item] {
         self.place(instance).map_or(&[], |place| &self.lists[place].1)
     }

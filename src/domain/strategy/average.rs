@@ -1,11 +1,11 @@
-//! Average allocation: equal blocks of neighbouring items, as Elastic-Job deals them. The strategies that
-//! order instances by the job's name deal the same way. It never looks at what holds now.
+//! Average allocation: equal blocks of adjacent items, as in Elastic-Job. The strategies that order instances by the
+//! job's name distribute them the same way. It never considers the current assignment.
 
 use super::{Assignment, Question, Strategy};
 use crate::id::InstanceId;
 
-/// Elastic-Job's `AVG_ALLOCATION`: each instance in the given order gets a block of `items / n`, and the
-/// `items % n` left over go one each to the first instances. 8 items on 3 instances: 016, 237, 45.
+/// Elastic-Job's `AVG_ALLOCATION`: each instance in the given order gets a block of `items / n`, and the remaining
+/// `items % n` go one each to the first instances. 8 items on 3 instances: 016, 237, 45.
 #[derive(Debug, Clone, Copy)]
 pub struct Average;
 
@@ -23,7 +23,7 @@ impl Strategy for Average {
     }
 }
 
-/// Deals `items` to `order`, which is how Elastic-Job calls the list once it is sorted.
+/// Distributes `items` over `order`, as Elastic-Job calls the list once it is sorted.
 pub(super) fn deal(order: &[InstanceId], items: u32) -> Assignment {
     let (items, n) = (items as usize, order.len());
     if n == 0 {

@@ -1,4 +1,4 @@
-//! The drawings and the counts of the guide's page on strategies are what the strategies answer.
+//! The drawings and the counts of the guide's page on strategies match what the strategies return.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use crate::id::{InstanceId, JobName};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/strategies.md");
 const ITEMS: u32 = 10;
-/// From the beginning of a drawing to that of the one beside it.
+/// The columns from the start of a drawing to that of the next one beside it.
 const WIDTH: usize = 28;
 
-/// What it says above a drawing, the job, the instances before, and those after if some come or leave.
+/// The caption of a drawing, the job, the instances before, and those after if some join or leave.
 type Drawing = (&'static str, &'static str, &'static str, Option<&'static str>);
 
 const CHANGES: [Drawing; 3] = [
@@ -40,7 +40,7 @@ fn assign(strategy: &str, job: &str, instances: &str, current: &Assignment) -> (
     (answer, owners)
 }
 
-/// Who owns what before, and after.
+/// The assignment before, and after.
 fn play(strategy: &str, (_, job, before, after): Drawing) -> (Owners, Owners) {
     let (held, was) = assign(strategy, job, before, &Assignment::default());
     match after {
@@ -81,7 +81,7 @@ fn drawn(strategy: &str, drawings: &[Drawing]) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The page with its drawings and counts made anew.
+/// The page with its drawings and counts generated again.
 fn made(page: &str) -> String {
     let mut rest = page;
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Our answers against those of the released Elastic-Job, which `tests/data/strategy` explains.
+//! Our results against those of the released Elastic-Job, which `tests/data/strategy` explains.
 
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ fn lines() -> Vec<Line> {
     DATA.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// As many instances, in descending order of id.
+/// This many instances, in descending order of id.
 fn instances(n: usize) -> Vec<InstanceId> {
     (0..n).rev().map(|i| InstanceId::new(format!("10.0.0.{i:02}@-@w")).unwrap()).collect()
 }
 
-/// Through the strategy; a name that is no job's name for us goes through its parts.
+/// Through the strategy; for a name that is not a valid job name here, through the strategy's parts.
 fn ours(strategy: &str, job: &str, instances: &[InstanceId], items: u32) -> Assignment {
     let current = &Assignment::default();
     match (JobName::new(job), strategy) {
@@ -33,7 +33,7 @@ fn ours(strategy: &str, job: &str, instances: &[InstanceId], items: u32) -> Assi
     }
 }
 
-/// In the form of the data.
+/// In the notation of the data.
 fn written(assignment: &Assignment, instances: &[InstanceId], items: u32) -> String {
     let digit = |item| {
         let owner = assignment.owner(Item(item)).expect("every item has an owner");
@@ -43,7 +43,7 @@ fn written(assignment: &Assignment, instances: &[InstanceId], items: u32) -> Str
     if instances.is_empty() { String::new() } else { (0..items).map(digit).collect() }
 }
 
-/// What we answer where Elastic-Job throws: the rotation by the hash's true absolute value.
+/// Our result if Elastic-Job throws: the rotation by the hash's true absolute value.
 fn defined(hash: i32, n: usize, items: u32) -> String {
     let first = if n == 0 { 0 } else { (i64::from(hash).abs() % n as i64) as usize };
     let place = |block: usize| char::from(DIGITS.as_bytes()[(block + first) % n]);

@@ -1,18 +1,15 @@
-//! Who owns which item: the strategies that answer a [`Question`] with an [`Assignment`].
+//! Which instance owns which item: the strategies that answer a [`Question`] with an [`Assignment`].
 //!
-//! A strategy is a function of its question alone. It never asks which instances are enabled, whether an
-//! item is running, or whether the answer gets committed: the job's leader, which plans the assignment,
-//! decides all that. Whoever checks a job's configuration asks [`by_name`] whether its strategy is known.
+//! A strategy is a function of its question alone. It never asks which instances are enabled, whether an item is
+//! running, or whether its answer is committed: the job's leader, which plans the assignment, decides all that. The
+//! check of a job's configuration asks [`by_name`] whether its strategy is known.
 //!
 //! A new strategy is one file here and one line in `STRATEGIES`.
-
-use std::fmt;
-
-use crate::id::{InstanceId, JobName};
 
 mod assignment;
 mod average;
 mod name_hash;
+mod question;
 mod sticky;
 
 #[cfg(test)]
@@ -25,36 +22,8 @@ mod properties_test;
 pub use assignment::{Assignment, ItemTwice};
 pub use average::Average;
 pub use name_hash::{Odevity, RoundRobin};
+pub use question::{Question, Strategy};
 pub use sticky::Sticky;
-
-/// What a strategy is asked.
-#[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
-    /// The job whose items are to be owned.
-    pub job: &'a JobName,
-    /// Who may own items. The order matters to some strategies; Elastic-Job lists ids in descending order.
-    pub instances: &'a [InstanceId],
-    /// How many items the job has: `0 … items-1`.
-    pub items: u32,
-    /// What holds now. It may name instances that are gone, and items that the job no longer has.
-    pub current: &'a Assignment,
-}
-
-/// A way to spread items over instances.
-///
-/// The answer lists every instance of the question, also those left without an item, and nobody else. If
-/// there is an instance, every item has exactly one owner; if there is none, the answer is empty. The same
-/// question always gets the same answer.
-pub trait Strategy: fmt::Debug + Send + Sync {
-    /// The name that a job's configuration gives.
-    fn name(&self) -> &'static str;
-
-    /// How it deals, for people: what follows "which".
-    fn rule(&self, question: &Question<'_>) -> String;
-
-    /// Answers the question.
-    fn assign(&self, question: &Question<'_>) -> Assignment;
-}
 
 /// No strategy has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,11 +33,10 @@ pub struct StrategyError {
     pub name: String,
 }
 
-/// The strategy of a job that names none, as in Elastic-Job.
+/// The strategy of a job without one, as in Elastic-Job.
 pub const DEFAULT: &dyn Strategy = &Average;
 
-/// Every strategy, with the simple names of the classes that stood for it in Elastic-Job 1.x and 2.x or
-/// stand for it in 3.x.
+/// Every strategy, with the simple names of its classes in Elastic-Job 1.x, 2.x and 3.x.
 static STRATEGIES: &[(&dyn Strategy, &[&str])] = &[
     (&Average, &["AverageAllocationJobShardingStrategy"]),
     (&Odevity, &["OdevitySortByNameJobShardingStrategy"]),
@@ -76,21 +44,21 @@ static STRATEGIES: &[(&dyn Strategy, &[&str])] = &[
     (&Sticky, &[]),
 ];
 
-/// The packages that held those classes in 1.x and 2.x.
+/// The packages of those classes in 1.x and 2.x.
 const PACKAGES: [&str; 3] = [
     "com.dangdang.ddframe.job.lite.api.strategy.impl",
     "com.dangdang.ddframe.job.plugin.sharding.strategy",
     "io.elasticjob.lite.api.strategy.impl",
 ];
 
-/// In 3.x they moved about below this one.
+/// In 3.x they moved between packages below this one.
 const APACHE: &str = "org.apache.shardingsphere.elasticjob.";
 
 /// Longest part of an unknown name that an error repeats, in characters.
 const SHOWN: usize = 160;
 
-/// The strategy that a configuration names: by its own name, which is also Elastic-Job 3.x's type, or by the
-/// name of Elastic-Job's class, with or without its package. An empty name is the default.
+/// The strategy that a configuration names: by its own name, which is also Elastic-Job 3.x's type, or by the name of
+/// Elastic-Job's class, with or without its package. An empty name means the default.
 pub fn by_name(name: &str) -> Result<&'static dyn Strategy, StrategyError> {
     if name.is_empty() {
         return Ok(DEFAULT);
@@ -108,7 +76,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     STRATEGIES.iter().map(|(strategy, _)| strategy.name())
 }
 
-/// The class's simple name; none when it is in a package that was never Elastic-Job's.
+/// The class's simple name; `None` if its package was never Elastic-Job's.
 fn class_name(name: &str) -> Option<&str> {
     match name.rsplit_once('.') {
         None => Some(name),

@@ -1,19 +1,19 @@
-//! Elastic-Job's two strategies that order the instances by a hash of the job's name, so that jobs with few
-//! items do not all burden the same instances. They never look at what holds now.
+//! Elastic-Job's two strategies that order the instances by a hash of the job's name, so that jobs with few items do
+//! not all use the same instances. They never consider the current assignment.
 
 use super::average::deal;
 use super::{Assignment, Question, Strategy};
 use crate::id::InstanceId;
 
-/// Elastic-Job's `ODEVITY`: average allocation over the instances in the given order when the name's hash is
-/// odd, in the reverse order when it is even.
+/// Elastic-Job's `ODEVITY`: average allocation over the instances in the given order if the name's hash is odd, in the
+/// reverse order if it is even.
 #[derive(Debug, Clone, Copy)]
 pub struct Odevity;
 
-/// Elastic-Job's `ROUND_ROBIN`: average allocation over the instances rotated by the hash's absolute value.
+/// Elastic-Job's `ROUND_ROBIN`: average allocation over the instances, rotated by the hash's absolute value.
 ///
-/// Elastic-Job takes it in 32 bits, where the least integer has none, and throws for such a name (for
-/// example "polygenelubricants") unless the count of instances divides it. Here it is taken in 64 bits.
+/// Elastic-Job computes it in 32 bits, where the least integer has no absolute value, and throws for such a name (for
+/// example "polygenelubricants") unless the number of instances divides it. Here it is computed in 64 bits.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundRobin;
 

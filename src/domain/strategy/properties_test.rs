@@ -1,4 +1,4 @@
-//! What holds of every strategy, and that sticky moves no more than it must.
+//! What holds for every strategy, and that sticky moves no more items than necessary.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn assign(strategy: &dyn Strategy, instances: &[InstanceId], items: u32, current
     strategy.assign(&Question { job: &job, instances, items, current })
 }
 
-/// `owners[i]` owns item i; nobody does where it is none.
+/// `owners[i]` owns item i; `None`: it has no owner.
 fn holding(owners: &[Option<usize>]) -> Assignment {
     let mut lists: BTreeMap<InstanceId, Vec<Item>> = BTreeMap::new();
     for (item, owner) in (0..).map(Item).zip(owners) {
@@ -36,7 +36,7 @@ fn moves(items: u32, from: &Assignment, to: &Assignment) -> usize {
     (0..items).map(Item).filter(|item| from.owner(*item) != to.owner(*item)).count()
 }
 
-/// Every instance listed, every item once, nobody more than one ahead of another.
+/// Every instance is listed, every item is owned once, and no instance has more than one item more than another.
 fn is_sound(assignment: &Assignment, instances: &[InstanceId], items: u32) -> bool {
     let mut sorted = instances.to_vec();
     sorted.sort_unstable();
@@ -49,7 +49,7 @@ fn is_sound(assignment: &Assignment, instances: &[InstanceId], items: u32) -> bo
         && sizes().max().unwrap_or(0) - sizes().min().unwrap_or(0) <= 1
 }
 
-/// The fewest moves by trying every balanced assignment, leaving off only where it is already no better.
+/// The fewest moves, by trying every balanced assignment; a branch is cut once it cannot be better.
 struct Search<'a> {
     current: &'a [Option<usize>],
     sizes: Vec<usize>,
@@ -83,8 +83,8 @@ impl Search<'_> {
     }
 }
 
-/// The `number`th way to give each of `items` items to one of `n` present instances, to one that is gone
-/// (place n) or to nobody (n + 1).
+/// The `number`th way to assign each of `items` items to one of `n` present instances, to one that is gone (index n) or
+/// to none (n + 1).
 fn numbered(mut number: usize, n: usize, items: usize) -> Vec<Option<usize>> {
     let mut digit = || {
         let owner = number % (n + 2);
@@ -94,18 +94,18 @@ fn numbered(mut number: usize, n: usize, items: usize) -> Vec<Option<usize>> {
     (0..items).map(|_| digit()).collect()
 }
 
-/// Most numbered ways that are tried for one count of instances and items.
+/// How many numbered ways are tried for one number of instances and items.
 const TRIED: usize = 1_500;
 
-/// All of them for the small counts, and for the greater ones a sample at equal distances.
+/// All of them for small numbers, a sample at equal distances for larger ones.
 fn some_ways(n: usize, items: usize) -> impl Iterator<Item = Vec<Option<usize>>> {
     let all = (n + 2).pow(u32::try_from(items).unwrap());
-    // No base divides the stride, so no digit stands still.
+    // Coprime to every base, so every digit varies.
     let stride = (all / TRIED..).find(|s| [2, 3, 5, 7].iter().all(|prime| s % prime != 0)).unwrap();
     (0..all).step_by(stride).map(move |number| numbered(number, n, items))
 }
 
-/// Every way in which owners ascend with items: all there are, but for which item is which.
+/// Every way in which owners ascend with items: all there are, except for permutations of the items.
 fn ascending_ways(n: usize, items: usize) -> Vec<Vec<Option<usize>>> {
     let mut ways: Vec<Vec<usize>> = vec![vec![]];
     for _ in 0..items {
@@ -167,7 +167,7 @@ fn no_instances_no_assignment_and_no_items_no_work() {
     }
 }
 
-/// A set-up with some instances gone, some new, items without owner, and items the job no longer has.
+/// A situation with some instances gone, some new, items without owner, and items that the job no longer has.
 fn setting() -> impl proptest::strategy::Strategy<Value = (Vec<InstanceId>, u32, Assignment)> {
     let instances = sample::subsequence((0..60).map(id).collect::<Vec<_>>(), 0..=50).prop_shuffle();
     let skew = sample::select(vec![1_usize, 3, 12, 60]);

@@ -1,6 +1,6 @@
-//! Sticky: balanced within one, and no item changes owner that need not. It has no counterpart in
-//! Elastic-Job, whose strategies deal anew whenever an instance comes or goes. It never looks at how long an
-//! instance has been there or what it runs.
+//! Sticky: balanced within one, and no item changes owners unnecessarily. It has no counterpart in Elastic-Job, whose
+//! strategies redistribute everything when an instance joins or leaves. It does not consider how long an instance has
+//! been there or what it runs.
 
 use std::collections::BTreeSet;
 use std::iter::repeat_n;
@@ -8,9 +8,9 @@ use std::iter::repeat_n;
 use super::{Assignment, Question, Strategy};
 use crate::id::{InstanceId, Item};
 
-/// Every instance ends with `items / n` items or one more, and among all such assignments this is one that
-/// differs from the current one in the fewest items. Where that leaves a choice, instances that come first
-/// get more, an instance gives away its highest items, and items without an owner go out in blocks.
+/// Every instance ends with `items / n` items or one more, and among all such assignments this is one that differs from
+/// the current one in the fewest items. If that leaves a choice, earlier instances get more, an instance gives away its
+/// highest items, and items without an owner are given out in blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Sticky;
 
@@ -36,7 +36,7 @@ impl Strategy for Sticky {
     }
 }
 
-/// The instances in the given order, each once: a quota is one instance's.
+/// The instances in the given order, each once: every instance has one quota.
 fn distinct(instances: &[InstanceId]) -> Vec<InstanceId> {
     let mut seen = BTreeSet::new();
     instances.iter().filter(|instance| seen.insert(*instance)).cloned().collect()
@@ -47,10 +47,10 @@ fn below(items: u32, held: &[Item]) -> &[Item] {
     &held[..held.partition_point(|item| item.0 < items)]
 }
 
-/// How many items each instance shall own.
+/// How many items each instance is to own.
 ///
-/// The `items % n` instances with one item more are chosen among those that hold more than `items / n`: each
-/// such choice saves one move, and no other choice saves any.
+/// The `items % n` instances with one item more are chosen among those that hold more than `items / n`: each such
+/// choice saves one move, and no other choice saves any.
 fn quotas(held: &[&[Item]], items: usize) -> Vec<usize> {
     let (least, more) = (items / held.len(), items % held.len());
     let (saving, other): (Vec<usize>, Vec<usize>) = (0..held.len()).partition(|&at| held[at].len() > least);
@@ -61,7 +61,7 @@ fn quotas(held: &[&[Item]], items: usize) -> Vec<usize> {
     quotas
 }
 
-/// The owner of each item: its present one within that one's quota, else the first with room.
+/// The owner of each item: its present one while within that one's quota, else the first with room.
 fn owners(held: &[&[Item]], quotas: &[usize], items: usize) -> Vec<usize> {
     let mut kept = vec![None; items];
     for (at, (held, quota)) in held.iter().zip(quotas).enumerate() {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::id::JobName;
 
-    /// Instances are letters; the answer is read the same way as `current`.
+    /// Instances are letters; the result has the same notation as `current`.
     fn sticky(instances: &str, items: u32, current: &str) -> String {
         let instances: Vec<_> = instances.chars().map(|c| InstanceId::new(c.to_string()).unwrap()).collect();
         let current: Assignment = serde_json::from_str(current).unwrap();

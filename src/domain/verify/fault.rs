@@ -1,11 +1,11 @@
-//! Broken promises, and the lines that prove them.
+//! Violations, and the lines that prove them.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::line::{Line, What};
 
-/// Names a run.
+/// Identifies a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunId {
     /// The process.
@@ -24,27 +24,28 @@ impl RunId {
     }
 }
 
-/// A broken promise.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// The rule.
     pub rule: &'static str,
-    /// Where and how.
+    /// Where and how it was broken.
     pub text: String,
     /// The runs that it is about, the earlier first.
     pub runs: Vec<RunId>,
-    /// The scheduled time of an item that it is about, where it is about no run: job, item, milliseconds since 1970.
+    /// The scheduled time of an item, if it is not about a run: job, item, milliseconds since 1970.
     pub due: Option<(String, u32, i64)>,
 }
 
 impl Fault {
-    /// One that is about runs.
+    /// A violation that is about runs.
     pub fn new(rule: &'static str, text: String, runs: Vec<RunId>) -> Self {
         Self { rule, text, runs, due: None }
     }
 
-    /// Whether it is promised only where a record of runs is kept (`monitorExecution`). Without one nobody knows of runs that
-    /// are under way elsewhere, so they may meet, and begin in any order; nor how a run ended whose worker died.
+    /// Whether the rule holds only if a record of runs is kept (`monitorExecution`). Without one nobody knows of runs
+    /// in flight elsewhere, so they may overlap and start in any order; nor is it known how a run ended whose worker
+    /// died.
     pub fn needs_a_record(&self) -> bool {
         match self.rule {
             "overlap" | "lease" | "tokens" => self.runs.len() == 2,
@@ -53,8 +54,8 @@ impl Fault {
         }
     }
 
-    /// Where in `lines` it can be read, in order of time: how its runs began and stopped, what was done to their
-    /// processes, and the lease that was broken.
+    /// The indexes in `lines` that show it, in order of time: how its runs started and stopped, what was done to their
+    /// processes, and the lease that was violated.
     pub fn proof(&self, lines: &[Line]) -> Vec<usize> {
         let mut places: BTreeSet<usize> = BTreeSet::new();
         let workers: BTreeSet<&str> = self.runs.iter().map(|run| run.worker.as_str()).collect();
@@ -76,7 +77,7 @@ impl Fault {
         places
     }
 
-    /// The last word of the earlier run's lease before the later run began.
+    /// The last extension of the earlier run's lease before the later run started.
     fn lease(&self, lines: &[Line]) -> Option<usize> {
         let [earlier, later] = self.runs.as_slice() else { return None };
         if self.rule != "lease" {

@@ -1,25 +1,25 @@
-//! Who was given which items: as a coordinator writes it into its history when an assignment is in force, and as it is read
-//! there again by who asks whose an item was that nobody ran.
+//! Assignments as a coordinator writes them into its history when they come into force, and as the audit reads them
+//! there again, to find the owner of an item that nobody ran.
 //!
 //! `generation 7: w has come; now 10.0.0.7@-@w 0-2,5 10.0.0.8@-@v 3-4` is a line for people. Names of instances have no
-//! blanks, so it can be read by a program as well. One that would be too long says only a part of it, and so.
+//! blanks, so a program can read it as well. A line that would be too long contains only a part, and says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::run::Owner;
+use super::owner::Owner;
 use crate::id::Item;
 use crate::job::MAX_ITEMS;
 use crate::time::Time;
 
-/// Longest list that is written, in bytes: a history keeps many.
+/// Longest list that is written, in bytes, since a history keeps many.
 const LONGEST: usize = 8 << 10;
-/// Before the list.
+/// Text before the list.
 const NOW: &str = "; now ";
-/// Behind one that is not all.
+/// Text after an incomplete list.
 const MORE: &str = " …";
 
-/// An assignment that was in force from then on.
+/// An assignment that was in force from a time on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     /// Since when.
@@ -28,9 +28,9 @@ pub struct Given {
     pub job: String,
     /// Which it is.
     pub generation: u64,
-    /// The items of each instance, as first and last of a row of numbers.
+    /// The items of each instance, as ranges of first and last number.
     pub owners: Vec<(String, Vec<(u32, u32)>)>,
-    /// Who is not among them has nothing.
+    /// Whether it is complete: an instance that is not listed has no items.
     pub whole: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn rows(items: &[Item]) -> String {
 }
 
 impl Given {
-    /// Reads what [`spell`] wrote; none where it names nobody.
+    /// Parses the text of [`spell`]; `None` if it names no instance.
     pub fn read(at: Time, job: &str, text: &str) -> Option<Self> {
         let (what, list) = text.rsplit_once(NOW)?;
         let (generation, _) = what.strip_prefix("generation ")?.split_once(':')?;
@@ -115,12 +115,12 @@ fn read_rows(text: &str) -> Option<Vec<(u32, u32)>> {
     text.split(',').map(row).collect()
 }
 
-/// On the clock of the lines that a history is told in.
+/// The time on the clock of a history's lines.
 pub fn nanos(at: Time) -> u64 {
     u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000_000)
 }
 
-/// Who had an item by these assignments, in order of time; nothing is said of what they ran.
+/// The owners of items by these assignments, in order of time, without their runs.
 fn by_assignment(given: &[Given]) -> Vec<Owner> {
     let mut held = BTreeMap::<(&str, u32), (&str, u64)>::new();
     let mut owners = Vec::new();
@@ -157,7 +157,8 @@ fn by_assignment(given: &[Given]) -> Vec<Owner> {
     owners
 }
 
-/// Adds to who ran something those who had an item at this time or later by an assignment, and ran nothing of it.
+/// Adds to the owners that ran something those that owned an item at this time or later by an assignment, and ran
+/// nothing of it.
 pub(super) fn add_idle(owners: Vec<Owner>, given: &[Given], since: u64) -> Vec<Owner> {
     let mut by_item = BTreeMap::<(String, u32), Vec<Owner>>::new();
     for owner in owners {
@@ -273,7 +274,7 @@ mod tests {
             owner(1, "c", [30, 0], 0),
         ];
         assert_eq!(found, expected);
-        // What was over by then is left out.
+        // Ownership that had ended by then is left out.
         assert_eq!(add_idle(Vec::new(), &given, 30_000_000_000).len(), 2);
     }
 

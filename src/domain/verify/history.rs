@@ -1,8 +1,9 @@
-//! A coordinator's history told in the lines that the judge reads. Runs come in any order, scheduled times in the order of
-//! time; what became of most scheduled times is only counted, since a run or a row of the history speaks for them.
+//! Translates a coordinator's history into the lines that the judge reads. Runs come in any order, scheduled times in
+//! the order of time; the results of most scheduled times are only counted, since a run or a row of the history stands
+//! for them.
 //!
-//! The start of a run was decided by a coordinator's clock, its end is told by a worker's: where the two contradict the
-//! order of tokens by less than the skew that clocks may have, the order of tokens is believed.
+//! A coordinator's clock determines the start of a run, a worker's clock its end: if they contradict the order of
+//! tokens by less than the allowed clock skew, the order of tokens wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct Kept {
     pub fire: Time,
     /// Why it existed.
     pub source: String,
-    /// Who ran it.
+    /// The instance that ran it.
     pub instance: String,
     /// Its last attempt.
     pub attempt: u32,
@@ -33,24 +34,24 @@ pub struct Kept {
     pub began: Time,
     /// When it ended.
     pub ended: Option<Time>,
-    /// How; none: it is in flight, or nobody knows.
+    /// How it ended; `None`: it is in flight, or that is not known.
     pub outcome: Option<String>,
-    /// Where it is written down, for people: in which history.
+    /// The history that it is from, for people.
     pub kept_in: Arc<str>,
 }
 
-/// What became of a scheduled time of an item.
+/// The recorded result of a scheduled time of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedResult<'a> {
-    /// This.
+    /// This result.
     Known(&'a str),
-    /// It is to come, or waits.
+    /// It lies ahead, or is waiting.
     Pending,
-    /// Nothing is known of it although something is of a later one.
+    /// Nothing is known of it, although something is known of a later one.
     Unknown,
 }
 
-/// Gathers a history.
+/// Collects a history.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     runs: BTreeMap<(String, u32, u64), Kept>,
@@ -60,8 +61,8 @@ pub struct TraceBuilder {
     trace: Trace,
 }
 
-/// What several coordinators saw come into force: the job, the generation, the owners, and whether these are all. A job
-/// that is made again counts its generations anew, with other owners.
+/// An assignment that several coordinators saw come into force: the job, the generation, the owners, and whether these
+/// are all. A job that is created again restarts its generations, with other owners.
 type Assignment = (String, u64, Vec<(String, Vec<(u32, u32)>)>, bool);
 
 #[derive(Debug, Default)]
@@ -70,28 +71,28 @@ struct Known {
     earlier: bool,
 }
 
-/// What was gathered.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
     /// For the judge.
     pub lines: Vec<Line>,
-    /// Where each of them stands, for people: the row of a history, or the schedule.
+    /// The origin of each line, for people: the row of a history, or the schedule.
     pub places: Vec<String>,
-    /// How many scheduled times there were, by what became of them.
+    /// The number of scheduled times, by result.
     pub became: BTreeMap<String, u64>,
-    /// Scheduled times before the first of their item of which anything is known: the item was not there yet, or the rows
-    /// were deleted as too old. They are not judged.
+    /// Scheduled times before the first one of their item that anything is known of: the item did not exist yet, or the
+    /// rows were deleted as too old. They are not judged.
     pub before: u64,
-    /// Who was given what, in order of time.
+    /// The assignments, in order of time.
     pub given: Vec<Given>,
     /// Runs that are over and whose end another coordinator may know. They are not judged.
     pub elsewhere: u64,
-    /// Jobs without monitorExecution, as they are now.
+    /// Jobs that are now without monitorExecution.
     pub unmonitored: BTreeSet<String>,
 }
 
 impl TraceBuilder {
-    /// Another run. Where several histories tell of one run, the one that knows its end is believed.
+    /// Adds a run. If several histories have the same run, the one that knows its end wins.
     pub fn run(&mut self, run: Kept) {
         let known = self.runs.entry((run.job.clone(), run.item, run.token)).or_insert_with(|| run.clone());
         if known.outcome.is_none() {
@@ -99,7 +100,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Another assignment, in the words of a history.
+    /// Adds an assignment, in the words of a history.
     pub fn assigned(&mut self, at: Time, job: &str, text: &str) {
         if let Some(Given { at, job, generation, owners, whole }) = Given::read(at, job, text) {
             let first = self.given.entry((job, generation, owners, whole)).or_insert(at);
@@ -107,17 +108,17 @@ impl TraceBuilder {
         }
     }
 
-    /// A job is without monitorExecution.
+    /// Marks a job as being without monitorExecution.
     pub fn unmonitored(&mut self, job: &str) {
         self.trace.unmonitored.insert(job.to_owned());
     }
 
-    /// How many runs there are so far.
+    /// The number of runs so far.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Another scheduled time, later than those of the same item before it.
+    /// Adds a scheduled time, later than those of the same item before it.
     pub fn due(&mut self, job: &str, item: u32, fire: Time, became: RecordedResult<'_>) {
         let known = self.due.entry((job.to_owned(), item)).or_default();
         let counted = &mut self.trace.became;
@@ -137,14 +138,14 @@ impl TraceBuilder {
         }
     }
 
-    /// The lines. `whole`: no other coordinator can know more.
+    /// The result. `whole`: no other coordinator can know more.
     pub fn build(self, skew: Duration, whole: bool) -> Trace {
         let mut trace = self.trace;
         trace.given = given(self.given);
         let mut runs = self.runs.into_values().peekable();
         let mut earliest = Time(i64::MIN);
         while let Some(mut run) = runs.next() {
-            // What came before it by token came before it.
+            // A run with a lower token started earlier.
             run.began = if agrees(run.began, earliest, skew) { run.began.max(earliest) } else { run.began };
             let next = runs.peek().filter(|next| (&next.job, next.item) == (&run.job, run.item));
             let bound = next.map(|next| next.began.max(run.began));
@@ -169,12 +170,13 @@ fn given(found: BTreeMap<Assignment, Time>) -> Vec<Given> {
     given
 }
 
-/// Clocks that differ by no more than the skew may say this of what comes later.
+/// Whether the times are in order, allowing for the clock skew.
 fn agrees(later: Time, earlier: Time, skew: Duration) -> bool {
     earlier.0.saturating_sub(later.0) <= i64::try_from(skew.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// One run; `next`: when the next run of the item began. Whether its end is another's to know, as a number.
+/// Adds the lines of one run; `next`: when the item's next run started. Returns 1 if another coordinator may know its
+/// end, else 0.
 fn tell(run: Kept, next: Option<Time>, skew: Duration, whole: bool, lines: &mut Vec<Line>) -> u64 {
     let line = |what, at: Time| Line {
         worker: run.instance.clone(),
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(broken(both, 0, true), NONE);
     }
 
-    /// Every word of a row is in its lines.
+    /// Every field of a row is in its lines.
     #[test]
     fn a_run_is_told_as_it_was_kept() {
         let run = Kept {
@@ -324,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Several coordinators saw it come into force, each by its own clock: the first counts.
+    /// Several coordinators saw it come into force, each by its own clock: the first time counts.
     #[test]
     fn assignments_are_told_in_order_with_when_they_were_first_seen() {
         let mut builder = TraceBuilder::default();

@@ -7,8 +7,8 @@ use super::line::{Line, What};
 use super::run::{Run, Verdict};
 use crate::time::Time;
 
-/// Judges. `waking`: for how many nanoseconds a process that stood still may go on with a run that was given away
-/// meanwhile, until it has noticed; `u64::MAX` where nobody can say, as on a real machine.
+/// Judges the lines. `waking`: how many nanoseconds a process that was frozen may continue with a run that was given
+/// away meanwhile, before it notices; `u64::MAX` if that is not known, as on a real machine.
 pub fn judge(lines: &[Line], waking: u64) -> Verdict {
     let mut lines: Vec<&Line> = lines.iter().collect();
     lines.sort_by_key(|line| line.at);
@@ -17,7 +17,7 @@ pub fn judge(lines: &[Line], waking: u64) -> Verdict {
         log.take(line);
     }
     let mut runs: Vec<Run> = log.runs.into_values().collect();
-    // Of two that began at once the lower token came first.
+    // If two started at the same time, the lower token comes first.
     runs.sort_by_key(|run| (run.start, run.token));
     let mut faults = log.faults;
     let mut by_item: BTreeMap<(&str, u32), Vec<&Run>> = BTreeMap::new();
@@ -34,7 +34,7 @@ pub fn judge(lines: &[Line], waking: u64) -> Verdict {
     Verdict { runs, faults }
 }
 
-/// Scheduled times of items, and those of which something became.
+/// Scheduled times of items, and those that have a result.
 #[derive(Default)]
 struct DueTimes {
     due: BTreeSet<(String, u32, i64)>,
@@ -51,18 +51,18 @@ impl DueTimes {
     }
 }
 
-/// Outcomes that a worker reached: whatever had crashed, or was handed back, may be run again.
+/// Outcomes that a worker reached: a run that crashed or was handed back may be run again.
 const FINAL: [&str; 3] = ["succeeded", "failed", "timed_out"];
 
 /// A run by its process, job, item and token.
 type Key = (String, String, u32, u64);
-/// When each process stood still: from, until.
+/// When each process was frozen: from, until.
 type Still = BTreeMap<String, Vec<(u64, u64)>>;
 
 #[derive(Default)]
 struct Log {
     runs: BTreeMap<Key, Run>,
-    /// Who started a token first.
+    /// The process that first started each token.
     starters: BTreeMap<(String, u32, u64), String>,
     still: Still,
     due: DueTimes,
@@ -124,7 +124,7 @@ impl Log {
         self.runs.get_mut(&(line.worker.clone(), line.job.clone(), line.item, line.token))
     }
 
-    /// A process that is let go and stopped again in one instant has not been awake in between.
+    /// A process that is resumed and frozen again in one instant has not run in between.
     fn freeze(&mut self, line: &Line) {
         let spans = self.still.entry(line.worker.clone()).or_default();
         match spans.last_mut() {
@@ -168,7 +168,7 @@ impl Log {
     }
 }
 
-/// The time until which a run's process stands still, if it does at `at`. Who woke a moment before, and stood still when the
+/// Until when a run's process is frozen, if it is at `at`. A process that woke a moment before, and was frozen when the
 /// run's lease ended, may not have noticed that yet.
 fn still_until(still: &Still, run: &Run, at: u64, waking: u64) -> Option<u64> {
     let believed = run.believed(at);
@@ -181,9 +181,9 @@ fn still_until(still: &Still, run: &Run, at: u64, waking: u64) -> Option<u64> {
         .map(|(_, until)| *until)
 }
 
-/// A later run of an item may begin only when the earlier one has stopped, or cannot work since its process stands
-/// still and is not believed any more; then it must do nothing when it wakes but stop. A run that goes on for ever is
-/// told of once, not with every run after it.
+/// A later run of an item may start only if the earlier one has stopped, or cannot work because its process is frozen
+/// and its lease has expired; after waking it must do nothing but stop. A run that never ends is reported once, not
+/// with every run after it.
 fn overlaps(name: &str, runs: &[&Run], still: &Still, waking: u64, faults: &mut Vec<Fault>) {
     let mut open: Vec<&Run> = Vec::new();
     for later in runs {
@@ -201,16 +201,16 @@ fn overlaps(name: &str, runs: &[&Run], still: &Still, waking: u64, faults: &mut 
     }
 }
 
-/// Whether runs that begin after `at` could still meet the run.
+/// Whether runs that start after `at` could still overlap the run.
 fn matters_after(run: &Run, at: u64) -> bool {
     let believed = || run.leases.last().is_some_and(|(_, until)| *until > at);
     run.until() > at || run.how.is_none() && run.told.is_none() && believed()
 }
 
-/// What is wrong with the later run's beginning, if anything.
+/// What is wrong with the later run's start, if anything.
 fn overlap(earlier: &Run, later: &Run, still: &Still, waking: u64) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
-    // Who was killed has stopped, and is believed for the rest of its lease all the same.
+    // A killed process has stopped, but the rest of its lease counts all the same.
     let over = earlier.how.is_some() && earlier.until() <= later.start || earlier.told.is_some();
     if !over && earlier.believed(later.start).is_some_and(|until| later.start < until) {
         found.push(("lease", "had a good lease"));
@@ -231,7 +231,7 @@ fn overlap(earlier: &Run, later: &Run, still: &Still, waking: u64) -> Vec<(&'sta
     found
 }
 
-/// Tokens of an item rise with every run.
+/// An item's tokens increase with every run.
 fn tokens(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     for pair in runs.windows(2) {
         let (before, token) = (pair[0].token, pair[1].token);
@@ -242,7 +242,7 @@ fn tokens(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     }
 }
 
-/// A scheduled time is run as such at most once per item, and taken over only while no outcome of it was written down.
+/// A scheduled time is run as such at most once per item, and taken over only while no outcome of it was recorded.
 fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     let mut seen: BTreeMap<i64, &Run> = BTreeMap::new();
     let mut last: BTreeMap<i64, &Run> = BTreeMap::new();
@@ -267,7 +267,7 @@ fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
     }
 }
 
-/// The outcome after which nothing is run again.
+/// An outcome after which nothing is run again.
 fn settled(run: &Run) -> Option<&str> {
     run.settled.as_deref().filter(|outcome| FINAL.contains(outcome))
 }

@@ -1,16 +1,16 @@
-//! The lines, and how they are read.
+//! The lines, and their parser.
 
 use serde::{Deserialize, Serialize};
 
-/// What a line says.
+/// What a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// User code of a run begins.
+    /// User code of a run starts.
     Start,
     /// User code is alive.
     Tick,
-    /// User code was told to stop; it may go on for a while.
+    /// User code was told to stop; it may continue for a while.
     Told,
     /// User code returned; `detail` says how.
     End,
@@ -18,29 +18,29 @@ pub enum What {
     Cancel,
     /// User code was dropped.
     Drop,
-    /// The process was killed: written by whoever killed it, once it was gone.
+    /// The process was killed: written by its killer, after it was gone.
     Killed,
-    /// The process was frozen: written by whoever did it, once it stood still.
+    /// The process was frozen: written by whatever froze it, after it stood still.
     Frozen,
-    /// The process goes on: written by whoever lets it, before it does.
+    /// The process is resumed: written by whatever resumes it, before that.
     Thawed,
     /// A hook or callback was called; `detail` says which.
     #[serde(alias = "callback")]
     Hook,
     /// The worker process ended by itself; `detail` says how.
     Exit,
-    /// The run's outcome was written down by its coordinator; `detail` names it. Not a worker's to write.
+    /// The run's coordinator recorded the outcome, which `detail` names. Not written by workers.
     Settled,
-    /// The run is over, and nobody knows how it ended. Not a worker's to write.
+    /// The run is over, and it is not known how it ended. Not written by workers.
     Lost,
-    /// The item was scheduled for `fire`: it must have a result. Not a worker's to write.
+    /// The item was scheduled for `fire`: it must have a result. Not written by workers.
     Scheduled,
-    /// The item was not run for `fire` itself; `detail` names the result. Not a worker's to write.
+    /// The item was not run for `fire` itself; `detail` names the result. Not written by workers.
     NotRun,
 }
 
 impl What {
-    /// The word for it in a line.
+    /// Its name in a line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -61,7 +61,7 @@ impl What {
         }
     }
 
-    /// It is about a process, and so about all its runs.
+    /// Whether it is about a process, and so about all its runs.
     pub fn is_about_a_process(self) -> bool {
         matches!(self, Self::Killed | Self::Frozen | Self::Thawed | Self::Exit)
     }
@@ -75,11 +75,11 @@ pub struct Line {
     /// Milliseconds since 1970, for people.
     #[serde(default)]
     pub wall: i64,
-    /// The worker process; never the same name for two.
+    /// The worker process; no two have the same name.
     pub worker: String,
     /// What happened.
     pub what: What,
-    /// The run's job; empty where the line is about the process.
+    /// The run's job; empty if the line is about the process.
     #[serde(default)]
     pub job: String,
     /// The run's item.
@@ -100,30 +100,30 @@ pub struct Line {
     /// The instance that runs it.
     #[serde(default)]
     pub instance: String,
-    /// For how many nanoseconds the worker is believed if it is not heard again; none: it does not say.
+    /// How many nanoseconds the worker's lease lasts from here unless it is renewed; `None`: not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<u64>,
-    /// More, in words.
+    /// Details, as text.
     #[serde(default)]
     pub detail: String,
 }
 
-/// A line that is none.
+/// A line that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Which, from 1.
+    /// Its number, from 1.
     pub line: usize,
     /// Why.
     pub why: String,
 }
 
-/// Reads a log of JSON lines; what is none is passed over, as the last line of a killed process may be.
+/// Parses a log of JSON lines; malformed ones are skipped, as the last line of a killed process may be.
 pub fn read(text: &str) -> Vec<Line> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Reads a log of which nothing may be passed over but blank lines and the torn end of a killed process: each line with
-/// its number, from 1. A judge who passes over what it cannot read calls too much clean.
+/// Parses a log strictly, except for blank lines and the torn end of a killed process: each line with its
+/// number, counted from 1. A judge that skips what it cannot read would miss violations.
 pub fn read_all(text: &str) -> Result<Vec<(usize, Line)>, Unreadable> {
     let mut lines = Vec::new();
     for (n, piece) in text.split_inclusive('\n').enumerate() {
@@ -132,7 +132,7 @@ pub fn read_all(text: &str) -> Result<Vec<(usize, Line)>, Unreadable> {
         }
         match serde_json::from_str(piece) {
             Ok(line) => lines.push((n + 1, line)),
-            // Only the last piece has no end.
+            // Only the last piece has no line break.
             Err(_) if !piece.ends_with('\n') => {}
             Err(error) => return Err(Unreadable { line: n + 1, why: error.to_string() }),
         }

@@ -1,10 +1,11 @@
-//! What the lines come to: runs, and who had the items.
+//! The result of the lines: runs, and the owners of items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fault::{Fault, RunId};
 use super::given::{self, Given};
 use super::line::{Line, What};
+use super::owner::Owner;
 use crate::time::Time;
 
 /// One execution of one item: all attempts under one token in one process.
@@ -26,23 +27,38 @@ pub struct Run {
     pub instance: String,
     /// The last attempt.
     pub attempts: u32,
-    /// When its first attempt began.
+    /// When its first attempt started.
     pub start: u64,
     /// When it was told to stop.
     pub told: Option<u64>,
-    /// When the last attempt stopped working; none: it never did.
+    /// When the last attempt stopped working; `None`: it never did.
     pub stop: Option<u64>,
-    /// How it stopped; none: it never did, or its process was killed.
+    /// How it stopped; `None`: it never did, or its process was killed.
     pub how: Option<What>,
     /// The detail of its end.
     pub detail: String,
-    /// The outcome that was written down.
+    /// The recorded outcome.
     pub settled: Option<String>,
-    /// When its worker said until when it is believed; both only grow.
+    /// When its worker stated its lease, and the end of that lease; both only grow.
     pub(super) leases: Vec<(u64, u64)>,
 }
 
 impl Run {
+    /// The owner of the item, as far as this run shows.
+    fn had(&self) -> Owner {
+        Owner {
+            job: self.job.clone(),
+            item: self.item,
+            worker: self.worker.clone(),
+            instance: self.instance.clone(),
+            from: self.start,
+            until: self.stop,
+            first: self.token,
+            last: self.token,
+            runs: 1,
+        }
+    }
+
     pub(super) fn begun(line: &Line) -> Self {
         Self {
             job: line.job.clone(),
@@ -63,23 +79,23 @@ impl Run {
         }
     }
 
-    /// Which it is.
+    /// Identifies it.
     pub fn id(&self) -> RunId {
         let (worker, job) = (self.worker.clone(), self.job.clone());
         RunId { worker, job, item: self.item, token: self.token }
     }
 
-    /// It came to its own end.
+    /// Whether it came to its own end.
     pub fn ended(&self) -> bool {
         self.how == Some(What::End)
     }
 
-    /// It ended because it was told to.
+    /// Whether it ended because it was told to.
     pub fn stopped_by_order(&self) -> bool {
         matches!(self.how, Some(What::Cancel | What::Drop))
     }
 
-    /// Until when its worker was believed, from what it had said by then.
+    /// The end of its worker's lease, by what the worker had stated by then.
     pub(super) fn believed(&self, by: u64) -> Option<u64> {
         self.leases.iter().rev().find(|(at, _)| *at <= by).map(|(_, until)| *until)
     }
@@ -90,17 +106,18 @@ impl Run {
     }
 }
 
-/// What the lines come to.
+/// The result of judging.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
     /// All runs, in order of their starts.
     pub runs: Vec<Run>,
-    /// Broken promises.
+    /// The violations.
     pub faults: Vec<Fault>,
 }
 
 impl Verdict {
-    /// Takes out what was never promised to these jobs, which are without monitorExecution; how much that is.
+    /// Removes violations of rules that do not apply to these jobs, which are without monitorExecution; returns how
+    /// many.
     pub fn leave_out(&mut self, unmonitored: &BTreeSet<String>) -> usize {
         let before = self.faults.len();
         let of_them = |fault: &Fault| fault.runs.first().is_some_and(|run| unmonitored.contains(&run.job));
@@ -147,13 +164,13 @@ impl Verdict {
         self.runs.iter().map(line).collect()
     }
 
-    /// The same, and who ran nothing of what it was given; these assignments are in order of time. Who had lost it by
-    /// `since` is left out.
+    /// The same, with the owners that ran nothing of what they were assigned; these assignments are in order of time.
+    /// Ownership that ended before `since` is left out.
     pub fn owners_by(&self, given: &[Given], since: Time) -> Vec<Owner> {
         given::add_idle(self.owners(), given, given::nanos(since))
     }
 
-    /// Who had each item from when to when, as far as its runs tell: runs in a row by one instance are one line.
+    /// The owners of each item over time, as far as its runs show: consecutive runs by one instance are one line.
     pub fn owners(&self) -> Vec<Owner> {
         let mut by_item: BTreeMap<(&str, u32), Vec<Owner>> = BTreeMap::new();
         for run in &self.runs {
@@ -162,54 +179,13 @@ impl Verdict {
                 .last_mut()
                 .filter(|last| (&last.worker, &last.instance) == (&run.worker, &run.instance))
             {
-                Some(last) => last.go_on(run),
-                None => owners.push(Owner::new(run)),
+                Some(last) => {
+                    (last.until, last.last) = (run.stop, run.token);
+                    last.runs += 1;
+                }
+                None => owners.push(run.had()),
             }
         }
         by_item.into_values().flatten().collect()
-    }
-}
-
-/// An instance that had an item for a while.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    /// The job.
-    pub job: String,
-    /// The item.
-    pub item: u32,
-    /// The process.
-    pub worker: String,
-    /// The instance.
-    pub instance: String,
-    /// When its first run began; of who ran nothing, when it was given the item.
-    pub from: u64,
-    /// When its last run stopped, or the item was given to another; none: it did not, was not.
-    pub until: Option<u64>,
-    /// Its first run's token; 0: it ran nothing.
-    pub first: u64,
-    /// Its last run's token.
-    pub last: u64,
-    /// How many runs.
-    pub runs: usize,
-}
-
-impl Owner {
-    fn new(run: &Run) -> Self {
-        Self {
-            job: run.job.clone(),
-            item: run.item,
-            worker: run.worker.clone(),
-            instance: run.instance.clone(),
-            from: run.start,
-            until: run.stop,
-            first: run.token,
-            last: run.token,
-            runs: 1,
-        }
-    }
-
-    fn go_on(&mut self, run: &Run) {
-        (self.until, self.last) = (run.stop, run.token);
-        self.runs += 1;
     }
 }

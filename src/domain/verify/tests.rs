@@ -71,7 +71,7 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
     assert_eq!(frozen(What::Told, 2), NONE);
     assert_eq!(frozen(What::Told, 1), ["overlap"], "it went on for longer than it takes to notice");
     assert_eq!(frozen(What::End, u64::MAX), ["overlap"], "it ended as if nothing had been");
-    // It was let go, and stood still again before it could do anything, or after a moment of being awake.
+    // It was resumed, and frozen again before it could do anything, or after a moment of being awake.
     let again = |at| {
         let lines = [
             line(1, "a", What::Start, 1),
@@ -84,7 +84,7 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
     };
     assert_eq!(again(4), NONE);
     assert_eq!(again(5), ["overlap"], "it went on when it woke");
-    // It had woken before the other began.
+    // It had woken before the other started.
     let awake = [
         line(1, "a", What::Start, 1),
         line(2, "a", What::Frozen, 0),
@@ -96,7 +96,7 @@ fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
     let mut at_once = awake.clone();
     at_once[3].at = 3;
     assert_eq!(broken(&at_once), ["overlap"]);
-    // A moment before, having stood still when its lease ended, which it notices as fast as it can.
+    // A moment before, having been frozen when its lease ended, which it notices as fast as it can.
     let woke = |lease: u64, stops: u64, waking: u64| {
         let mut lines = awake.clone();
         lines[0].lease = Some(lease);
@@ -151,7 +151,7 @@ fn what_happens_without_or_against_a_lease_is_found() {
             line(at, "b", What::Start, 2),
         ])
     };
-    assert_eq!(replaced(What::Killed, 0, 9), ["lease"], "it was believed until 10");
+    assert_eq!(replaced(What::Killed, 0, 9), ["lease"], "its lease was valid until 10");
     assert_eq!(replaced(What::Killed, 0, 10), NONE);
     assert_eq!(replaced(What::Frozen, 0, 9), ["lease"]);
     assert_eq!(replaced(What::Frozen, 0, 10), NONE);
@@ -165,7 +165,7 @@ fn what_happens_without_or_against_a_lease_is_found() {
     ];
     assert_eq!(broken(&again), NONE);
     for what in [What::End, What::Cancel, What::Drop, What::Told] {
-        assert_eq!(replaced(what, 1, 5), NONE, "{what:?}: whoever has stopped needs no lease");
+        assert_eq!(replaced(what, 1, 5), NONE, "{what:?}: a worker that has stopped needs no lease");
     }
 }
 
@@ -310,7 +310,7 @@ fn who_is_let_go_stands_still_no_more() {
     assert_eq!((at(3), at(4)), (NONE.to_vec(), vec!["overlap"]));
 }
 
-/// What a run did not meet with the next one it may meet with the one after that.
+/// A run that did not overlap with the next one may overlap with the one after that.
 #[test]
 fn a_run_is_held_against_all_that_begin_before_it_has_stopped_and_is_believed_no_more() {
     let stands = [

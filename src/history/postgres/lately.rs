@@ -1,4 +1,4 @@
-//! What is read besides rows and fires: who owned what, the runs of one fire, how much happened lately.
+//! Questions other than rows and fires: ownership, the runs of one fire, recent activity.
 
 use std::sync::{Arc, PoisonError};
 
@@ -6,8 +6,9 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use tokio_postgres::Client;
 
-use super::read::{Asked, Page, RUN, Wanted, parsed, run, take, unsigned};
+use super::rows::{Conditions, Page, QueryError, RUN, parsed, run, take};
 use crate::MAX_PAGE;
+use crate::numbers::unsigned;
 use crate::port::Paged;
 use crate::rows::{MissedRow, OwnerFilter, OwnerRow, Pulse, RunRow, missed_named};
 
@@ -16,9 +17,9 @@ pub(super) async fn owners(
     client: Arc<Client>,
     filter: Arc<OwnerFilter>,
     page: Page<OwnerRow>,
-) -> Result<Paged<OwnerRow>, Asked> {
+) -> Result<Paged<OwnerRow>, QueryError> {
     let after = page.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|page| page.after);
-    let mut wanted = Wanted::default();
+    let mut wanted = Conditions::default();
     wanted.is("job = ?", Some(filter.job.as_str().to_owned()));
     wanted.is("item = ?", filter.item.map(|item| item.0.cast_signed()));
     wanted.is("(ended IS NULL OR ended > ?)", filter.from.map(|t| t.0));
@@ -50,13 +51,13 @@ pub(super) async fn owners(
     Ok(page)
 }
 
-/// All runs of the fire that a run was of, in the order of their tokens.
+/// All runs of the fire that this run belongs to, in the order of their tokens.
 pub(super) async fn attempts(
     client: Arc<Client>,
     job: JobName,
     item: Item,
     token: Token,
-) -> Result<Vec<RunRow>, Asked> {
+) -> Result<Vec<RunRow>, QueryError> {
     let token = i64::try_from(token.0).unwrap_or(i64::MAX);
     let (job, item) = (job.as_str(), item.0.cast_signed());
     let sql = format!(
@@ -67,8 +68,8 @@ pub(super) async fn attempts(
     rows.iter().map(run).collect()
 }
 
-/// How much has happened since then; of the lags those of the latest runs.
-pub(super) async fn pulse(client: Arc<Client>, runs: Time, missed: Time) -> Result<Pulse, Asked> {
+/// The activity since these times; the lags are of the latest runs.
+pub(super) async fn pulse(client: Arc<Client>, runs: Time, missed: Time) -> Result<Pulse, QueryError> {
     let count = "SELECT count(*) FROM runs WHERE since >= $1";
     let count: i64 = client.query_one(count, &[&runs.0]).await?.try_get(0)?;
     let sql = "SELECT greatest(started - fire, 0) FROM (SELECT started, fire, source FROM runs WHERE since >= $1 \

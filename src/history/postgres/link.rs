@@ -1,5 +1,6 @@
-//! A connection to the database, for as long as somebody asks over it. It has no task of its own: what is asked and what
-//! moves the bytes are polled together, so a connection that nobody uses does nothing, and one that is given up is closed.
+//! A connection to the database, which makes progress only while a question is pending. It has no task of its own: the
+//! question and the connection's I/O are polled together, so an idle connection does nothing, and an abandoned one is
+//! closed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use tokio_postgres::{Client, Config, NoTls};
 
 use super::tls::{MakeTls, Trust};
 
-/// How long connecting may take, to the last answer of its beginning.
+/// How long connecting may take, including the startup messages.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Where the database is, and how it is spoken to.
+/// Where the database is, and how to connect to it.
 #[derive(Clone)]
 pub struct Address {
     config: Config,
@@ -30,13 +31,13 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// Why an address is none.
+/// Why an address is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// The URL.
+    /// The URL is invalid.
     #[error("{0}")]
     Url(String),
-    /// The certificates that the server's is to be believed by.
+    /// The CA certificates for the server's certificate are invalid.
     #[error("{0}")]
     Certificates(String),
 }
@@ -50,7 +51,7 @@ impl Address {
         trust: &Trust,
         namespace: &str,
     ) -> Result<Self, AddressError> {
-        // The parser's reasons show what it read, which may be a secret that was put in the wrong place.
+        // The parser's errors show their input, which may be a secret that was put in the wrong place.
         let mut config: Config = url.parse().map_err(|_| {
             AddressError::Url("it cannot be read: write postgres://user@host:port/database".to_owned())
         })?;
@@ -73,7 +74,7 @@ impl Address {
         Ok(Self { config, tls, schema: schema(namespace), shown })
     }
 
-    /// For people: hosts and database, nothing else.
+    /// For people: hosts and database only.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -97,7 +98,7 @@ fn shown(config: &Config) -> String {
     format!("postgres://{}/{}", hosts.join(","), config.get_dbname().unwrap_or_default())
 }
 
-/// A namespace's schema. PostgreSQL cuts names after 63 bytes, after which two could be one.
+/// The schema of a namespace. PostgreSQL truncates names after 63 bytes, so two could become the same.
 fn schema(namespace: &str) -> String {
     let name = format!("rosterd_{namespace}");
     if name.len() <= 63 {
@@ -110,25 +111,25 @@ fn schema(namespace: &str) -> String {
     format!("{}_{:016x}", &name[..end], fnv(namespace.as_bytes()))
 }
 
-/// A number that is the same for the same bytes for ever: FNV-1a.
+/// A stable hash of the bytes: FNV-1a.
 pub(super) fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A name within SQL.
+/// A quoted SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Why nothing came of it.
+/// Why a question failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Trouble {
-    /// The server said no.
+    /// The server refused it.
     #[error("{text}")]
     Refused { state: SqlState, text: String },
-    /// The connection is none, or has gone.
+    /// The connection could not be opened, or is lost.
     #[error("{0}")]
     Broken(String),
     /// There was no answer in time.
@@ -137,7 +138,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// The rows are wrong, not the server: it would refuse them again.
+    /// The fault is in the rows, not in the server: it would refuse them again.
     pub(super) fn is_the_rows_fault(&self) -> bool {
         matches!(self, Self::Refused { state, .. } if ["22", "23"].contains(&state.code().get(..2).unwrap_or("")))
     }
@@ -154,11 +155,12 @@ impl Trouble {
 impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            // The last word of a server that ends, or of a connection that it ends: another one may be served.
+            // The last message of a server that shuts down, or of a connection that it closes: another connection may
+            // work.
             Some(last) if ends_the_connection(last.code()) => {
                 Self::Broken(format!("{} (SQLSTATE {})", last.message(), last.code().code()))
             }
-            // Not its detail: that shows the values of rows.
+            // Without its detail, which shows the values of rows.
             Some(refused) => Self::Refused {
                 state: refused.code().clone(),
                 text: format!("{} (SQLSTATE {})", refused.message(), refused.code().code()),
@@ -186,7 +188,7 @@ type Moving = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + S
 pub(super) struct Link {
     client: Arc<Client>,
     moving: Moving,
-    /// What came of the last question leaves it good for another.
+    /// Whether the connection can be used again after its last question.
     good: bool,
 }
 
@@ -197,7 +199,7 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// Connects, and sets what holds for all that is asked: the schema, and how long the server works at one statement.
+    /// Connects, and sets what applies to all questions: the schema, and the statement timeout.
     pub(super) async fn open(address: &Address, statement: Duration) -> Result<Self, Trouble> {
         let connect = async {
             match &address.tls {
@@ -226,13 +228,13 @@ impl Link {
         Ok(link)
     }
 
-    /// Whom a question is put to; it is answered within [`Link::ask`] alone.
+    /// The client to send questions with; the answers arrive only within [`Link::ask`].
     pub(super) fn client(&self) -> Arc<Client> {
         self.client.clone()
     }
 
-    /// Waits for an answer, while the bytes are moved; afterwards the connection is good only if all went well or the server
-    /// said no.
+    /// Waits for an answer while driving the connection; afterwards the connection can be used again only if the
+    /// question succeeded or the server refused it.
     pub(super) async fn ask<T>(
         &mut self,
         most: Duration,
@@ -252,7 +254,7 @@ impl Link {
         answer
     }
 
-    /// The same for what must have the client to itself.
+    /// The same for a question that needs exclusive use of the client.
     pub(super) async fn alone<T>(
         &mut self,
         most: Duration,

@@ -1,10 +1,12 @@
-//! The history in PostgreSQL, which all coordinators of a namespace share: [`Library`] is read, the sender writes what waits
-//! on the disk. All SQL of this store is in this folder. A database that is slow or away is waited for here alone.
+//! The history in PostgreSQL, which all coordinators of a namespace share: [`Library`] reads it, the sender writes the
+//! records that wait on the disk. All SQL of this store is in this folder. No other code waits for a slow or
+//! unreachable database.
 
 mod lately;
 mod link;
 mod owners;
 mod read;
+mod rows;
 mod schema;
 mod sender;
 mod tls;

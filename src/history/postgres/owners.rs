@@ -1,5 +1,5 @@
-//! Who owned which item: what an assignment changes, and what is told of it. Every coordinator tells every assignment, so they
-//! take turns: one compares and writes, the others find that nothing is left to do.
+//! Who owned which item: the changes that an assignment makes, and the reasons for them. Every coordinator records
+//! every assignment, so they take turns: one compares and writes, the others find that nothing is left to do.
 
 use std::sync::Arc;
 
@@ -9,29 +9,33 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use super::link::Trouble;
-use crate::owners::{KnownAssignment, OpenAssignment, Step, Told, steps};
+use crate::owners::{KnownAssignment, OpenAssignment, RecordedAssignment, Step, steps};
 
-/// Writes assignments in the order in which they were seen. Whoever holds the transaction holds its turn.
-pub(super) async fn put(client: &Client, turn: i64, told: &[(i64, &Told)]) -> Result<(), Trouble> {
-    if told.is_empty() {
+/// Writes assignments in the order in which they were seen. A transaction holds its turn until it ends.
+pub(super) async fn put(
+    client: &Client,
+    turn: i64,
+    assignments: &[(i64, &RecordedAssignment)],
+) -> Result<(), Trouble> {
+    if assignments.is_empty() {
         return Ok(());
     }
     client.execute("SELECT pg_advisory_xact_lock($1)", &[&turn]).await?;
-    for (at, told) in told {
-        let (known, open) = (known(client, told).await?, open(client, told).await?);
-        let steps = steps(known.as_ref(), &open, Time(*at), told);
+    for (at, assignment) in assignments {
+        let (known, open) = (known(client, assignment).await?, open(client, assignment).await?);
+        let steps = steps(known.as_ref(), &open, Time(*at), assignment);
         end(client, *at, &steps).await?;
-        begin(client, *at, told, &steps).await?;
+        begin(client, *at, assignment, &steps).await?;
         for step in &steps {
-            take(client, *at, told, step).await?;
+            take(client, *at, assignment, step).await?;
         }
     }
     Ok(())
 }
 
-async fn known(client: &Client, told: &Told) -> Result<Option<KnownAssignment>, Trouble> {
+async fn known(client: &Client, assignment: &RecordedAssignment) -> Result<Option<KnownAssignment>, Trouble> {
     let sql = "SELECT incarnation, generation, at FROM assigned WHERE job = $1";
-    let Some(row) = client.query_opt(sql, &[&told.job]).await? else { return Ok(None) };
+    let Some(row) = client.query_opt(sql, &[&assignment.job]).await? else { return Ok(None) };
     Ok(Some(KnownAssignment {
         incarnation: row.try_get::<_, &str>(0)?.into(),
         generation: Generation(row.try_get::<_, i64>(1)?.cast_unsigned()),
@@ -39,11 +43,11 @@ async fn known(client: &Client, told: &Told) -> Result<Option<KnownAssignment>, 
     }))
 }
 
-async fn open(client: &Client, told: &Told) -> Result<Vec<OpenAssignment>, Trouble> {
+async fn open(client: &Client, assignment: &RecordedAssignment) -> Result<Vec<OpenAssignment>, Trouble> {
     let sql = "SELECT id, item, instance, incarnation, generation FROM assignments WHERE job = $1 AND ended IS NULL \
                ORDER BY item, id";
     let mut open = Vec::new();
-    for row in client.query(sql, &[&told.job]).await? {
+    for row in client.query(sql, &[&assignment.job]).await? {
         let instance = row.try_get::<_, &str>(2)?.parse();
         open.push(OpenAssignment {
             id: row.try_get(0)?,
@@ -57,7 +61,7 @@ async fn open(client: &Client, told: &Told) -> Result<Vec<OpenAssignment>, Troub
     Ok(open)
 }
 
-/// All ends at once: a job may have very many items.
+/// Writes all ends at once: a job may have very many items.
 async fn end(client: &Client, at: i64, steps: &[Step<'_>]) -> Result<(), Trouble> {
     let ends = || {
         steps.iter().filter_map(|step| match step {
@@ -72,7 +76,12 @@ async fn end(client: &Client, at: i64, steps: &[Step<'_>]) -> Result<(), Trouble
     Ok(())
 }
 
-async fn begin(client: &Client, at: i64, told: &Told, steps: &[Step<'_>]) -> Result<(), Trouble> {
+async fn begin(
+    client: &Client,
+    at: i64,
+    assignment: &RecordedAssignment,
+    steps: &[Step<'_>],
+) -> Result<(), Trouble> {
     let (mut items, mut owners, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for step in steps {
         if let Step::Begin { item, instance, why } = step {
@@ -81,30 +90,35 @@ async fn begin(client: &Client, at: i64, told: &Told, steps: &[Step<'_>]) -> Res
             reasons.push(*why);
         }
     }
-    let generation = told.generation.cast_signed();
+    let generation = assignment.generation.cast_signed();
     let sql = "INSERT INTO assignments (job, incarnation, generation, since, item, instance, reason) \
                SELECT $1::text, $2::text, $3::bigint, $4::bigint, * FROM unnest($5::int[], $6::text[], $7::text[]) \
                ON CONFLICT DO NOTHING";
     let values: [&(dyn ToSql + Sync); 7] =
-        [&told.job, &told.incarnation, &generation, &at, &items, &owners, &reasons];
+        [&assignment.job, &assignment.incarnation, &generation, &at, &items, &owners, &reasons];
     client.execute(sql, &values).await?;
     Ok(())
 }
 
-async fn take(client: &Client, at: i64, told: &Told, step: &Step<'_>) -> Result<(), Trouble> {
+async fn take(
+    client: &Client,
+    at: i64,
+    assignment: &RecordedAssignment,
+    step: &Step<'_>,
+) -> Result<(), Trouble> {
     match step {
         Step::End { .. } | Step::Begin { .. } => {}
         Step::Explain { id, why } => {
             client.execute("UPDATE assignments SET reason = $2 WHERE id = $1", &[id, why]).await?;
         }
         Step::Know => {
-            let generation = told.generation.cast_signed();
+            let generation = assignment.generation.cast_signed();
             let sql = "INSERT INTO assigned VALUES ($1, $2, $3, $4) ON CONFLICT (job) DO UPDATE SET \
                        incarnation = excluded.incarnation, generation = excluded.generation, at = excluded.at";
-            client.execute(sql, &[&told.job, &told.incarnation, &generation, &at]).await?;
+            client.execute(sql, &[&assignment.job, &assignment.incarnation, &generation, &at]).await?;
         }
         Step::Forget => {
-            client.execute("DELETE FROM assigned WHERE job = $1", &[&told.job]).await?;
+            client.execute("DELETE FROM assigned WHERE job = $1", &[&assignment.job]).await?;
         }
     }
     Ok(())

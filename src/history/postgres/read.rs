@@ -1,5 +1,5 @@
-//! What is read: the port over PostgreSQL. Questions are answered over a few connections that are kept, each within a time,
-//! after which the server gives up as well.
+//! Reads the history: implements the port for PostgreSQL. Questions use a few connections that stay open, each with a
+//! timeout, after which the server stops working on it as well.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,28 +9,27 @@ use futures_util::TryStreamExt as _;
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use tokio::sync::Semaphore;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row};
 
 use super::lately;
 use super::link::{Address, Link, Trouble};
+use super::rows::{Conditions, Page, QueryError, RUN, parsed, run, take};
+use crate::numbers::unsigned;
 use crate::port::{Answer, DAY, HOUR, Intervals, Known, Paged, Shelves, Tally};
 use crate::rows::{
-    EventFilter, EventKind, EventRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow, RunState,
-    UnrunRow, became_named, source_named,
+    EventFilter, EventKind, EventRow, NotRunRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
+    RunState, result_named,
 };
 use crate::{HistoryError, MAX_ANSWER, MAX_PAGE};
 
-/// How many questions are answered at a time; others wait for their turn.
+/// How many questions run at a time; others wait.
 const READERS: usize = 4;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
-pub(super) const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, ended, \
-                   error, output, processed, failed, attempt, id";
-
-/// The history in the database, for those who read it.
+/// The history in the database, for readers.
 #[derive(Debug, Clone)]
 pub(crate) struct Library(Arc<Inner>);
 
@@ -41,18 +40,15 @@ struct Inner {
     free: Mutex<Vec<Link>>,
 }
 
-/// A value for a question.
-type Value = Box<dyn ToSql + Sync + Send>;
-
 impl Library {
     pub(crate) fn new(address: Address) -> Self {
         Self(Arc::new(Inner { address, turns: Semaphore::new(READERS), free: Mutex::default() }))
     }
 
-    /// Asks over a connection that is kept, or over a new one where that has gone meanwhile.
+    /// Asks over an open connection, or over a new one if that has been closed meanwhile.
     async fn ask<T, F>(&self, question: impl Fn(Arc<Client>) -> F) -> Result<T, HistoryError>
     where
-        F: Future<Output = Result<T, Asked>>,
+        F: Future<Output = Result<T, QueryError>>,
     {
         let failed = |trouble: Trouble| self.unavailable(&trouble);
         let inner = &self.0;
@@ -75,7 +71,7 @@ impl Library {
         link: Link,
         answer: Result<Result<T, HistoryError>, Trouble>,
     ) -> Result<T, HistoryError> {
-        // One that holds a transaction that failed is not.
+        // A connection whose transaction failed is not reused.
         if link.is_good() && answer.is_ok() {
             self.0.free.lock().unwrap_or_else(PoisonError::into_inner).push(link);
         }
@@ -91,31 +87,13 @@ impl Library {
     }
 }
 
-/// Why a question has no answer: the connection's fault, or the question's.
-pub(super) enum Asked {
-    Trouble(Trouble),
-    Answer(HistoryError),
-}
-
-impl From<tokio_postgres::Error> for Asked {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Trouble(error.into())
-    }
-}
-
-impl From<HistoryError> for Asked {
-    fn from(error: HistoryError) -> Self {
-        Self::Answer(error)
-    }
-}
-
 async fn deferred<T>(
-    question: impl Future<Output = Result<T, Asked>>,
+    question: impl Future<Output = Result<T, QueryError>>,
 ) -> Result<Result<T, HistoryError>, Trouble> {
     match question.await {
         Ok(answer) => Ok(Ok(answer)),
-        Err(Asked::Answer(error)) => Ok(Err(error)),
-        Err(Asked::Trouble(trouble)) => Err(trouble),
+        Err(QueryError::Answer(error)) => Ok(Err(error)),
+        Err(QueryError::Trouble(trouble)) => Err(trouble),
     }
 }
 
@@ -153,7 +131,7 @@ impl Shelves for Library {
         Box::pin(async move { self.ask(|client| recent(client, job.clone(), from)).await })
     }
 
-    fn unrun(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<UnrunRow>> {
+    fn not_run(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<NotRunRow>> {
         Box::pin(async move {
             self.ask(|client| {
                 let job = job.clone();
@@ -172,63 +150,16 @@ impl Shelves for Library {
     }
 }
 
-/// Conditions, with their values.
-#[derive(Default)]
-pub(super) struct Wanted {
-    pub(super) conditions: Vec<String>,
-    values: Vec<Value>,
-}
-
-impl Wanted {
-    /// A condition in which `?` stands for the value.
-    pub(super) fn is<T: ToSql + Sync + Send + 'static>(&mut self, condition: &str, value: Option<T>) {
-        if let Some(value) = value {
-            self.values.push(Box::new(value));
-            self.conditions.push(condition.replace('?', &format!("${}", self.values.len())));
-        }
-    }
-
-    pub(super) fn after(&mut self, time: &str, mark: Option<(i64, i64)>) {
-        if let Some((at, id)) = mark {
-            self.values.extend([Box::new(at) as Value, Box::new(id) as Value]);
-            let n = self.values.len();
-            // The first of the two lets days be passed over that are after it.
-            self.conditions.push(format!("{time} <= ${0} AND ({time}, id) < (${0}, ${n})", n - 1));
-        }
-    }
-
-    pub(super) fn clause(&self) -> String {
-        if self.conditions.is_empty() {
-            return String::new();
-        }
-        format!(" WHERE {}", self.conditions.join(" AND "))
-    }
-
-    pub(super) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        self.values.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
-    }
-}
-
-/// A page that is filled once: where the question is asked again, nothing was taken before.
-pub(super) type Page<T> = Arc<Mutex<Option<Paged<T>>>>;
-
-pub(super) fn take<T>(page: &Page<T>) -> Result<Paged<T>, HistoryError> {
-    let page = page.lock().unwrap_or_else(PoisonError::into_inner).take();
-    page.ok_or_else(|| {
-        HistoryError::Unavailable("the connection broke within an answer: ask again".to_owned())
-    })
-}
-
 async fn runs(
     client: Arc<Client>,
     filter: Arc<RunFilter>,
     page: Page<RunRow>,
-) -> Result<Paged<RunRow>, Asked> {
-    let mut wanted = Wanted::default();
+) -> Result<Paged<RunRow>, QueryError> {
+    let mut wanted = Conditions::default();
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
     wanted.is("item = ?", filter.item.map(|item| item.0.cast_signed()));
     wanted.is("state = ?", filter.state.map(RunState::as_str));
-    // The index is one of these only, which a value that is bound later does not show.
+    // The partial index covers only these states, which the planner cannot see from a parameter.
     if filter.state.is_some_and(|state| state != RunState::Finished) {
         wanted.conditions.push("state <> 'TASK_FINISHED'".to_owned());
     }
@@ -259,16 +190,17 @@ async fn events(
     client: Arc<Client>,
     filter: Arc<EventFilter>,
     page: Page<EventRow>,
-) -> Result<Paged<EventRow>, Asked> {
+) -> Result<Paged<EventRow>, QueryError> {
     let after = page.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|page| page.after);
     let mut found: Vec<((i64, i64), EventRow)> = Vec::new();
     for (table, audit) in [("events", false), ("audit", true)] {
         if filter.kind.is_some_and(|kind| kind.is_audit() != audit) {
             continue;
         }
-        // The first number of the table that is not before `after`, which is twice the row's, and one more in the audit.
+        // The first row number of the table that is not before `after`: positions are twice the row number, plus one in
+        // the audit.
         let after = after.map(|(at, number)| (at, if audit { number / 2 } else { number / 2 + number % 2 }));
-        let mut wanted = Wanted::default();
+        let mut wanted = Conditions::default();
         wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
         wanted.is("kind = ?", filter.kind.map(EventKind::as_str));
         wanted.is("principal = ?", filter.principal.clone());
@@ -302,7 +234,7 @@ async fn events(
     Ok(page)
 }
 
-async fn recent(client: Arc<Client>, job: JobName, from: Time) -> Result<Vec<Recent>, Asked> {
+async fn recent(client: Arc<Client>, job: JobName, from: Time) -> Result<Vec<Recent>, QueryError> {
     let sql = "SELECT state, count(*), least(sum(processed), 9e18)::bigint, least(sum(failed), 9e18)::bigint FROM runs \
                WHERE job = $1 AND since >= $2 GROUP BY state ORDER BY state";
     let mut counted = Vec::new();
@@ -323,38 +255,38 @@ async fn gaps(
     items: Option<&[i32]>,
     from: Time,
     to: Time,
-) -> Result<Vec<UnrunRow>, Asked> {
+) -> Result<Vec<NotRunRow>, QueryError> {
     let sql = "SELECT item, first, latest, count, result, reason, recorded FROM not_run WHERE job = $1 AND latest >= $2 \
                AND first < $3 AND ($4::int[] IS NULL OR item = ANY($4)) ORDER BY first, item, id LIMIT $5";
     let most = MAX_ANSWER as i64 + 1;
     let mut gaps = Vec::new();
     for row in client.query(sql, &[&job.as_str(), &from.0, &to.0, &items, &most]).await? {
-        let became = became_named(row.try_get(4)?, row.try_get(5)?);
-        gaps.push(UnrunRow {
+        let result = result_named(row.try_get(4)?, row.try_get(5)?);
+        gaps.push(NotRunRow {
             job: job.clone(),
             item: Item(row.try_get::<_, i32>(0)?.cast_unsigned()),
             first: Time(row.try_get(1)?),
             latest: Time(row.try_get(2)?),
             count: unsigned(row.try_get(3)?),
-            became: parsed(became)?,
+            result: parsed(result)?,
             recorded: Time(row.try_get(6)?),
         });
     }
     if gaps.len() > MAX_ANSWER { Err(HistoryError::TooMuch.into()) } else { Ok(gaps) }
 }
 
-/// All in one transaction, so as of one moment.
+/// All in one transaction, and so as of one moment.
 async fn known(
     client: Arc<Client>,
     job: JobName,
     items: Vec<Item>,
     from: Time,
     to: Time,
-) -> Result<Vec<Known>, Asked> {
+) -> Result<Vec<Known>, QueryError> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let numbers: Vec<i32> = items.iter().map(|item| item.0.cast_signed()).collect();
     let found = known_at_once(&client, &job, &numbers, from, to).await;
-    if !matches!(&found, Err(Asked::Trouble(_))) {
+    if !matches!(&found, Err(QueryError::Trouble(_))) {
         client.batch_execute("COMMIT").await?;
     }
     let (mut runs, mut by_item, latest) = found?;
@@ -367,7 +299,7 @@ async fn known(
     Ok(known.collect())
 }
 
-type AtOnce = (BTreeMap<Item, Vec<RunRow>>, BTreeMap<Item, Vec<UnrunRow>>, BTreeMap<Item, Time>);
+type AtOnce = (BTreeMap<Item, Vec<RunRow>>, BTreeMap<Item, Vec<NotRunRow>>, BTreeMap<Item, Time>);
 
 async fn known_at_once(
     client: &Client,
@@ -375,15 +307,15 @@ async fn known_at_once(
     items: &[i32],
     from: Time,
     to: Time,
-) -> Result<AtOnce, Asked> {
-    let mut by_item: BTreeMap<Item, Vec<UnrunRow>> = BTreeMap::new();
+) -> Result<AtOnce, QueryError> {
+    let mut by_item: BTreeMap<Item, Vec<NotRunRow>> = BTreeMap::new();
     for gap in gaps(client, job, Some(items), from, to).await? {
         by_item.entry(gap.item).or_default().push(gap);
     }
     let mut runs: BTreeMap<Item, Vec<RunRow>> = BTreeMap::new();
     let most = MAX_ANSWER as i64 + 1;
     let columns = RUN.replace("error, output", "'', ''");
-    // A run begins at its scheduled time or later: the days before it are passed over, but for clocks that differ.
+    // A run starts at its scheduled time or later: earlier days are skipped, with an allowance for clocks that differ.
     let between = format!(
         "SELECT {columns} FROM runs WHERE job = $1 AND item = ANY($2) AND fire >= $3 AND fire < $4 AND since >= $5 \
          AND source <> 'MANUAL' ORDER BY fire, token LIMIT $6"
@@ -424,7 +356,7 @@ const COUNT_HOURS: &str = "
     SELECT job, hour * 3600000 / $4::bigint * $4::bigint, what, least(sum(n), 9e18)::bigint FROM hourly
     WHERE ($1::text IS NULL OR job = $1) AND hour >= $2::bigint / 3600000 AND hour * 3600000 < $3::bigint GROUP BY 1, 2, 3 ORDER BY 2, 1";
 
-/// A run that ended then began within the day before.
+/// A run that ended in the interval started at most a day before.
 const COUNT_ROWS: &str = "
     WITH began AS (SELECT job, since, ended, outcome, processed, failed FROM runs
         WHERE ($1::text IS NULL OR job = $1) AND since >= $2::bigint - 86400000 AND since < $3::bigint),
@@ -439,7 +371,7 @@ const COUNT_ROWS: &str = "
         least(sum(count), 9e18)::bigint FROM not_run
     WHERE ($1::text IS NULL OR job = $1) AND latest >= $2::bigint AND latest < $3::bigint GROUP BY 1, 2, 3";
 
-async fn tallies(client: Arc<Client>, asked: Intervals) -> Result<Vec<Tally>, Asked> {
+async fn tallies(client: Arc<Client>, asked: Intervals) -> Result<Vec<Tally>, QueryError> {
     let job = asked.job.as_ref().map(JobName::as_str);
     let sql = if asked.width < HOUR { COUNT_ROWS } else { COUNT_HOURS };
     let mut tallies = Vec::new();
@@ -448,38 +380,4 @@ async fn tallies(client: Arc<Client>, asked: Intervals) -> Result<Vec<Tally>, As
         tallies.push((job, Time(row.try_get(1)?), row.try_get(2)?, unsigned(row.try_get(3)?)));
     }
     Ok(tallies)
-}
-
-pub(super) fn run(row: &Row) -> Result<RunRow, Asked> {
-    Ok(RunRow {
-        job: parsed(row.try_get::<_, &str>(0)?.parse().ok())?,
-        item: Item(row.try_get::<_, i32>(1)?.cast_unsigned()),
-        token: Token(unsigned(row.try_get(2)?)),
-        fire: Time(row.try_get(3)?),
-        source: parsed(source_named(row.try_get(4)?))?,
-        instance: parsed(row.try_get::<_, &str>(5)?.parse().ok())?,
-        worker: parsed(row.try_get::<_, &str>(6)?.parse().ok())?,
-        trigger: row.try_get::<_, Option<&str>>(7)?.map(|id| parsed(id.parse().ok())).transpose()?,
-        state: parsed(RunState::named(row.try_get(8)?))?,
-        requeued: row.try_get(9)?,
-        since: Time(row.try_get(10)?),
-        started: row.try_get::<_, Option<i64>>(11)?.map(Time),
-        ended: row.try_get::<_, Option<i64>>(12)?.map(Time),
-        error: row.try_get(13)?,
-        output: row.try_get(14)?,
-        processed: unsigned(row.try_get(15)?),
-        failed: unsigned(row.try_get(16)?),
-        attempt: row.try_get::<_, i32>(17)?.cast_unsigned(),
-    })
-}
-
-/// A later version may have written a word that this one does not know.
-pub(super) fn parsed<T>(value: Option<T>) -> Result<T, HistoryError> {
-    value.ok_or_else(|| {
-        HistoryError::Unavailable("a row of it holds a name that this version does not know".to_owned())
-    })
-}
-
-pub(super) fn unsigned(n: i64) -> u64 {
-    u64::try_from(n).unwrap_or(0)
 }

@@ -1,6 +1,7 @@
-//! Sends what waits on the disk to the database, in batches, on a thread of its own, and cleans up there in between. Where the
-//! database is slow or away it waits, longer each time, and begins again; what waits meanwhile is bounded by the spool. A batch
-//! whose answer was lost is sent again. A row that the database refuses for its own sake is dropped and counted.
+//! Sends the records that wait on the disk to the database, in batches, on a thread of its own, and cleans up there in
+//! between. If the database is slow or unreachable it retries with growing pauses; the spool bounds what waits
+//! meanwhile. A batch whose answer was lost is sent again. A row that the database refuses for its own sake is dropped
+//! and counted.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,15 +23,17 @@ use crate::queue::Queue;
 use crate::spool::{Numbered, is_damage};
 use crate::{Clock, Options};
 
-/// How long a batch may take; the server gives up its statements by then as well.
+/// How long a batch may take; the server cancels its statements by then as well.
 const BATCH: Duration = Duration::from_secs(30);
-/// About how many bytes of records are sent at a time.
+/// How many rows are sent at once at most.
+const BATCH_ROWS: usize = 2_000;
+/// About how many bytes of records are sent at once.
 const BATCH_BYTES: usize = 8 << 20;
-/// The first pause after it went wrong, and the longest.
+/// The first pause after a failure, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 /// How often old rows are looked for.
 const REST: Duration = Duration::from_secs(60);
-/// How long sending goes on once nothing more comes; what is left then waits on the disk for the next start.
+/// How long sending continues after the spool was closed; the rest waits on the disk for the next start.
 const LAST: Duration = Duration::from_secs(3);
 
 pub(crate) struct Sender {
@@ -56,7 +59,7 @@ impl Sender {
         Self { outbox, address, options, clock, queue, days, pause, clean_at: None }
     }
 
-    /// Until nothing more will come.
+    /// Runs until the spool is closed.
     pub(crate) fn run(mut self) {
         give_way();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -101,7 +104,7 @@ impl Sender {
                     "the history cannot be sent to the database: rows wait on the disk until it can; jobs are not affected"
                 );
             }
-            // A stop ends the pause.
+            // Stopping ends the pause.
             let waited = timeout(self.pause, async {
                 while !self.outbox.is_closed() {
                     self.outbox.changed.notified().await;
@@ -112,11 +115,11 @@ impl Sender {
         }
     }
 
-    /// Connects, and sends until it goes wrong, or nothing more will come.
+    /// Connects, and sends until an error, or until the spool is closed.
     async fn connected(&mut self) -> Result<(), Trouble> {
         let mut link = Link::open(&self.address, BATCH).await?;
         migrate(&mut link, &self.address).await?;
-        // What was set for making the tables must not hold any longer.
+        // The timeout for migrations must not apply to batches.
         let mut link = {
             drop(link);
             Link::open(&self.address, BATCH).await?
@@ -138,15 +141,15 @@ impl Sender {
             } else if self.outbox.is_closed() {
                 return Ok(());
             } else {
-                // Whether something was put there meanwhile is remembered; until then old rows go.
+                // `changed` remembers records that are added meanwhile; until then old rows are deleted.
                 let rest = self.clean_at.map_or(REST, |at| at.saturating_duration_since(Instant::now()));
                 let _ = timeout(rest, self.outbox.changed.notified()).await;
             }
         }
     }
 
-    /// Numbers that the database has already, though they were never given here, are of a spool that was put back from a copy:
-    /// what comes now would be taken for what was sent. So it goes on under another name.
+    /// If the database has numbers that were never used here, the spool was restored from a copy: its next records
+    /// would be mistaken for ones that were sent. So it continues under another sender name.
     async fn resume(&mut self, link: &mut Link) -> Result<(), Trouble> {
         let Some((sender, last)) = self
             .outbox
@@ -173,7 +176,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what waits, at most a batch; whether there was anything.
+    /// Sends the records that wait, at most a batch; returns whether there were any.
     async fn batch(&mut self, link: &mut Link) -> Result<bool, Trouble> {
         let first = self.first().inspect_err(|error| {
             if is_damage(error) {
@@ -204,7 +207,8 @@ impl Sender {
     fn first(&self) -> rusqlite::Result<Option<First>> {
         let spool = self.outbox.spool();
         let Some(spool) = spool.as_ref() else { return Ok(None) };
-        let (mut rows, last, unreadable) = spool.first(self.options.batch.max(1), BATCH_BYTES)?;
+        let (mut rows, last, unreadable) =
+            spool.first(self.options.batch.clamp(1, BATCH_ROWS), BATCH_BYTES)?;
         let Some(last) = last else { return Ok(None) };
         let (now, before) = ((self.clock)(), rows.len());
         rows.retain(|(_, record)| Days::has_place(record, now, &self.options));
@@ -212,7 +216,8 @@ impl Sender {
         Ok(Some(First { sender: spool.sender().to_owned(), rows, last, out_of_place }))
     }
 
-    /// Writes the rows; where some are refused for their own sake, in halves, so that the others are written. How many were.
+    /// Writes the rows; if some are refused for their own sake, in halves, so that the others are written. Returns how
+    /// many were refused.
     async fn put(&mut self, link: &mut Link, sender: &str, rows: &[Numbered]) -> Result<u64, Trouble> {
         let mut parts = vec![rows];
         let mut lost = 0;
@@ -239,7 +244,7 @@ impl Sender {
 
     async fn write(&mut self, link: &mut Link, sender: &str, rows: &[Numbered]) -> Result<(), Trouble> {
         let written = self.try_write(link, sender, rows).await;
-        // No partition for a row: another coordinator took it away since it was made.
+        // No partition for a row: another coordinator dropped it since it was created.
         match written {
             Err(trouble) if trouble.is(&SqlState::CHECK_VIOLATION) => {
                 self.days.forget();
@@ -258,7 +263,7 @@ impl Sender {
         link.ask(BATCH, question).await
     }
 
-    /// Cleans up a portion, now and then.
+    /// Deletes a portion of the old rows, now and then.
     async fn clean(&mut self, link: &mut Link) -> Result<(), Trouble> {
         if self.clean_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
@@ -268,7 +273,7 @@ impl Sender {
         let pause = match cleaned {
             Ok(true) => self.options.flush,
             Ok(false) => REST,
-            // Somebody reads, say, what is to go: later.
+            // Retry later: for example, the rows to be deleted are being read.
             Err(Trouble::Refused { text, .. }) => {
                 tracing::warn!(why = text, "old rows of the history cannot be deleted now");
                 REST
@@ -281,15 +286,15 @@ impl Sender {
     }
 }
 
-/// What is to be sent next.
+/// The next records to send.
 struct First {
-    /// Under which name.
+    /// The sender name.
     sender: String,
-    /// Those that have a place in the database.
+    /// Those for which the database has a partition.
     rows: Vec<Numbered>,
-    /// The number up to which they are all.
+    /// The number of the last record.
     last: i64,
-    /// How many have none.
+    /// How many have no partition.
     out_of_place: usize,
 }
 

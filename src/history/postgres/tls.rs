@@ -1,5 +1,6 @@
-//! TLS to the database: rustls, as everywhere here. How far the server is believed is said by [`Trust`], in libpq's words.
-//! The password goes by SCRAM, without channel binding: what binds it to the server is that its certificate is verified.
+//! TLS to the database: rustls, as everywhere here. [`Trust`] says how the server is verified, in libpq's terms. The
+//! password is sent by SCRAM, without channel binding: it is bound to the server because the server's certificate is
+//! verified.
 
 use std::io;
 use std::pin::Pin;
@@ -21,20 +22,20 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-/// How far the server is believed: the modes of libpq that say something for certain.
+/// How the server is verified: the modes of libpq that guarantee something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// No TLS.
     Plain,
-    /// TLS to whoever answers: nobody reads along, but who it is, is not asked.
+    /// TLS without verification: protects against eavesdropping, but not against an impostor.
     Anybody,
-    /// A certificate that one of these signed, whatever name it bears.
+    /// A certificate that one of these CAs signed, for any name.
     Chain(Roots),
-    /// A certificate that one of these signed, for the name that was connected to.
+    /// A certificate that one of these CAs signed, for the name that was connected to.
     Full(Roots),
 }
 
-/// Whose signatures are believed.
+/// The trusted CAs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Roots {
     /// Those of the system.
@@ -43,12 +44,12 @@ pub enum Roots {
     Pem(Vec<u8>),
 }
 
-/// Makes TLS of a connection.
+/// Sets up TLS on a connection.
 #[derive(Clone)]
 pub(super) struct MakeTls(Arc<ClientConfig>);
 
 impl MakeTls {
-    /// None where there is to be no TLS; the error says what is wrong with the certificates.
+    /// `None` if TLS is disabled; the error says what is wrong with the certificates.
     pub(super) fn new(trust: &Trust) -> Result<Option<Self>, String> {
         let provider = Arc::new(default_provider());
         let chain = |roots: &Roots| {
@@ -68,7 +69,7 @@ impl MakeTls {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-        // Each connection verifies anew: none lives on what an earlier one believed.
+        // Every connection verifies the server again: none relies on an earlier verification.
         config.resumption = Resumption::disabled();
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Some(Self(Arc::new(config))))
@@ -95,7 +96,7 @@ fn store(roots: &Roots) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-/// Believes less than all: the chain alone, or only that who answers has the key of what it shows.
+/// Verifies less than rustls does: the chain alone, or only that the server has the key of its certificate.
 #[derive(Debug)]
 struct Lenient {
     chain: Option<Arc<WebPkiServerVerifier>>,
@@ -113,7 +114,7 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is looked at last: all else is in order.
+            // The name is checked last: everything else is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -155,7 +156,7 @@ impl MakeTlsConnect<Socket> for MakeTls {
     }
 }
 
-/// A handshake that has not begun.
+/// A handshake that has not started.
 pub(super) struct Handshake {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,

@@ -1,5 +1,6 @@
-//! Partitions, and what goes: runs and events lie by days, and a day that is too old goes as a whole; of what is not
-//! partitioned, old rows are deleted in portions. One coordinator at a time does this, under a lock that nobody waits for.
+//! Partitions and retention: runs and events are partitioned by day, and a day that is too old is dropped as a whole;
+//! in the other tables, old rows are deleted in portions. One coordinator at a time does this, under a lock that no
+//! other waits for.
 
 use std::collections::BTreeSet;
 
@@ -13,26 +14,26 @@ use crate::port::DAY;
 use crate::record::Record;
 use crate::spool::Numbered;
 
-/// How far ahead of now a row may be: more is a wrong clock, and would make partitions without end.
+/// How far in the future a row may be: beyond that its clock is wrong, and would create partitions without end.
 const AHEAD: i64 = 2 * DAY;
 /// Most rows deleted at a time.
 const PRUNE: i64 = 5_000;
-/// What is partitioned.
+/// The partitioned tables.
 const PARTITIONED: [&str; 2] = ["runs", "events"];
 
-/// The days whose partitions are known to be there, with their tables.
+/// The days whose partitions are known to exist, with their tables.
 #[derive(Debug, Default)]
 pub(super) struct Days(BTreeSet<(usize, i64)>);
 
 impl Days {
-    /// Whether a record's day can have a partition: it is not too old to be kept, nor of a clock that is wrong.
+    /// Whether a record's day can have a partition: it is not older than the retention, and its clock is not wrong.
     pub(super) fn has_place(record: &Record, now: Time, options: &Options) -> bool {
         let oldest = now.minus(options.retention).0.div_euclid(DAY);
         let latest = now.0.saturating_add(AHEAD).div_euclid(DAY);
         wanted(record).is_none_or(|(_, day)| (oldest..=latest).contains(&day))
     }
 
-    /// Makes the partitions of these records that are not there.
+    /// Creates the missing partitions for these records.
     pub(super) async fn make(
         &mut self,
         client: &Client,
@@ -53,13 +54,13 @@ impl Days {
         Ok(())
     }
 
-    /// Nothing is known any more: another coordinator may have taken some away.
+    /// Forgets which partitions exist: another coordinator may have dropped some.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-/// The table, and the day of its partition.
+/// The table and the day of the record's partition.
 fn wanted(record: &Record) -> Option<(usize, i64)> {
     match record {
         Record::Run(run) => Some((0, run.since.div_euclid(DAY))),
@@ -79,7 +80,7 @@ async fn make(client: &Client, schema: &str, missing: &[(usize, i64)]) -> Result
         if client.query_opt(there, &[&schema, &name]).await?.is_some() {
             continue;
         }
-        // Attached afterwards: that makes readers and writers of the other days wait for nothing.
+        // Attached afterwards, so that readers and writers of other days do not wait.
         let sql = format!(
             "CREATE TABLE {name} (LIKE {table} INCLUDING ALL); \
              ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({from}) TO ({})",
@@ -97,7 +98,7 @@ fn named(table: &str, day: i64) -> String {
     format!("{table}_{}", date.replace('-', "_"))
 }
 
-/// Deletes at most one portion of what is too old or too much; whether there may be more.
+/// Deletes at most one portion of what is too old or too much; returns whether there may be more.
 pub(super) async fn clean(
     client: &Client,
     schema: &str,
@@ -140,13 +141,13 @@ async fn portion(client: &Client, schema: &str, now: Time, options: &Options) ->
     Ok(more)
 }
 
-/// A day of a table.
+/// One day of a table.
 #[derive(Debug)]
 struct Part {
     name: String,
     /// Its end.
     until: i64,
-    /// How many rows it has, as the server counts along.
+    /// How many rows it has, by the server's statistics.
     rows: u64,
 }
 
@@ -177,7 +178,7 @@ async fn partitions(client: &Client, schema: &str) -> Result<Vec<Part>, Trouble>
     Ok(parts)
 }
 
-/// There are too many rows: the oldest day goes, or a portion of it where there is no other.
+/// There are too many rows: drops the oldest day, or deletes a portion of it if there is no other.
 async fn fewest(client: &Client, parts: &[Part]) -> Result<bool, Trouble> {
     let Some(oldest) = parts.iter().find(|part| part.rows > 0) else { return Ok(false) };
     if parts.iter().any(|part| part.until > oldest.until && part.rows > 0) {
@@ -189,12 +190,12 @@ async fn fewest(client: &Client, parts: &[Part]) -> Result<bool, Trouble> {
         super::link::quoted(&oldest.name),
         if oldest.name.starts_with("runs") { "since" } else { "at" },
     );
-    // The server's count follows a moment later: what is over then is seen at the next look.
+    // The server's statistics lag behind, so the next pass sees whether there are still too many.
     client.execute(&sql, &[&PRUNE.min(oldest.rows.cast_signed() / 10).max(1)]).await?;
     Ok(false)
 }
 
-/// Deletes a portion of the audit beyond `most` rows: of who has the most of them, the oldest.
+/// Deletes a portion of the audit beyond `most` rows: the oldest rows of the principal with the most.
 async fn audit(client: &Client, most: u64) -> Result<u64, Trouble> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let count: i64 = client.query_one("SELECT count(*) FROM audit", &[]).await?.try_get(0)?;
@@ -204,7 +205,7 @@ async fn audit(client: &Client, most: u64) -> Result<u64, Trouble> {
     let sql = "SELECT principal, count(*) FROM audit GROUP BY principal ORDER BY count(*) DESC LIMIT 1";
     let Some(row) = client.query_opt(sql, &[]).await? else { return Ok(0) };
     let (who, rows): (Option<String>, i64) = (row.try_get(0)?, row.try_get(1)?);
-    // A tenth at most: then another may have the most.
+    // At most a tenth, since another principal may have the most after that.
     let portion = (count - most).min(PRUNE).min(rows / 10).max(1);
     let sql = "DELETE FROM audit WHERE ctid IN (SELECT ctid FROM audit WHERE principal IS NOT DISTINCT FROM $1 \
                ORDER BY id LIMIT $2)";

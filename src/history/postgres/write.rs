@@ -1,5 +1,5 @@
-//! What is written: a batch of records, one transaction. All of it may come again, from this coordinator (whose rows are
-//! numbered, and the number sent stands in the transaction) or of another that saw the same, and in either order.
+//! Writes a batch of records in one transaction. All of it may come again, from this coordinator (whose rows are
+//! numbered; the transaction stores the last number) or from another that saw the same, and in either order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,14 +9,15 @@ use tokio_postgres::{Client, types::ToSql};
 use super::link::Trouble;
 use super::owners;
 use super::schema::lock;
+use crate::numbers::signed;
 use crate::port::HOUR;
 use crate::record::{EventRecord, GapRecord, Record, RunKey, RunRecord};
 use crate::spool::Numbered;
 
-/// What was counted: job, hour, what.
+/// Counters: job, hour, counter name.
 type Tallies = BTreeMap<(String, i64, String), i64>;
 
-/// Writes the records that were not written before. Afterwards, whether it went well or not, no transaction is open.
+/// Writes the records that were not written before. No transaction is open afterwards, even after an error.
 pub(super) async fn write(
     client: &Client,
     schema: &str,
@@ -51,12 +52,12 @@ async fn transaction(
         match record {
             Record::Run(run) => join(&mut runs, run),
             Record::Gap(gap) => widen(&mut gaps, gap),
-            Record::Owned(at, told) => owned.push((*at, told.as_ref())),
+            Record::Owned(at, assignment) => owned.push((*at, assignment.as_ref())),
             Record::Event(event) if record.is_audit() => audit.push((*number, event)),
             Record::Event(event) => events.push((*number, event)),
         }
     }
-    // First: who waits for its turn holds nothing that another waits for.
+    // First, so that a transaction which waits for its turn holds no lock that another waits for.
     owners::put(client, lock(schema) ^ 2, &owned).await?;
     let mut tallies = Tallies::new();
     put_runs(client, &runs, &mut tallies).await?;
@@ -71,7 +72,7 @@ async fn transaction(
     Ok(())
 }
 
-/// Up to which number the sender's rows are here; whoever else sends under the name waits until this has ended.
+/// The number up to which the sender's rows are here; any other sender of that name waits until this transaction ends.
 async fn sent(client: &Client, sender: &str, now: i64) -> Result<i64, Trouble> {
     let insert = "INSERT INTO senders VALUES ($1, 0, $2) ON CONFLICT DO NOTHING";
     client.execute(insert, &[&sender, &now]).await?;
@@ -89,7 +90,7 @@ fn join(runs: &mut BTreeMap<RunKey, RunRecord>, run: &RunRecord) {
 /// Which gap: job, item, result, reason and its first scheduled time.
 type GapKey = (String, u32, String, String, i64);
 
-/// Takes in a gap: one that is told again, or lies within another, says nothing new.
+/// Merges a gap into the map: one that is repeated, or lies within another, adds nothing.
 fn widen(gaps: &mut BTreeMap<GapKey, GapRecord>, gap: &GapRecord) {
     let key = (gap.job.clone(), gap.item, gap.result.clone(), gap.reason.clone(), gap.first);
     let of = |gap: &GapRecord| (gap.job.clone(), gap.item, gap.result.clone(), gap.reason.clone());
@@ -113,8 +114,8 @@ fn widen(gaps: &mut BTreeMap<GapKey, GapRecord>, gap: &GapRecord) {
     }
 }
 
-/// Runs by arrays of their columns; what was there already is filled in, and what is new is counted. The sorting of the rows
-/// keeps two coordinators from waiting for each other.
+/// Writes runs, as arrays of columns; existing rows are completed, and new ones counted. Sorting the rows keeps two
+/// coordinators from deadlocking.
 const RUNS: &str = "
 WITH put AS (
     INSERT INTO runs AS r (job, fire, item, token, since, source, instance, worker, trigger_id, state, outcome, requeued,
@@ -147,7 +148,7 @@ UNION ALL SELECT job, ended / 3600000, 'failed_records', least(sum(failed), 9e18
     WHERE ended_now AND failed > 0 GROUP BY 1, 2
 ";
 
-/// Runs of the item before these are over, whether or not their end was seen.
+/// Runs of the item before these are over, even if their end was not seen.
 const OVER: &str = "
 UPDATE runs SET state = 'TASK_UNKNOWN' FROM unnest($1::text[], $2::int[], $3::bigint[]) AS later (job, item, token)
 WHERE runs.job = later.job AND runs.item = later.item AND runs.token < later.token AND runs.outcome IS NULL
@@ -207,7 +208,7 @@ async fn put_runs(
     Ok(())
 }
 
-/// Gaps; which of them said something new, and how many scheduled times were known of them before.
+/// Gaps; returns those that are new or larger, and how many scheduled times they had before.
 const GAPS: &str = "
 WITH new AS (
     SELECT * FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
@@ -251,7 +252,7 @@ async fn put_gaps(
         let Some(gap) = gaps.get(&key) else { continue };
         let what = if gap.reason.is_empty() { &gap.result } else { &gap.reason };
         let counted = (gap.job.clone(), gap.latest.div_euclid(HOUR), what.clone());
-        // Another coordinator may have told, and counted, the first of them.
+        // Another coordinator may have recorded and counted the first of them.
         let new = signed(gap.new).min(signed(gap.count).saturating_sub(row.try_get(5)?));
         count(tallies, counted, new);
     }
@@ -291,7 +292,7 @@ async fn put_events(
     Ok(())
 }
 
-/// Whatever a worker says it processed: more than can be counted is the most that can.
+/// Saturates: a worker may report any number of processed records.
 fn count(tallies: &mut Tallies, what: (String, i64, String), n: i64) {
     let counted = tallies.entry(what).or_default();
     *counted = counted.saturating_add(n);
@@ -313,11 +314,7 @@ async fn put_tallies(client: &Client, tallies: &Tallies) -> Result<(), Trouble> 
     Ok(())
 }
 
-/// A text as PostgreSQL keeps it: a NUL, which it cannot, stands there as the sign for it.
+/// A text as PostgreSQL can store it: NUL is not allowed, and is replaced by its symbol.
 fn stored(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "␀").into() } else { text.into() }
-}
-
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,13 @@
-//! All SQL of the history, and nothing else: the tables and their upkeep ([`Store`], here), what is written
-//! ([`Batch`]) and what is read ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`.
-//! The writer's thread owns the store; the reader asks [`FileShelves`], this folder's side of the port.
+//! All SQL of the history in SQLite, and nothing else: the tables and their upkeep ([`Store`], here), writes
+//! ([`Batch`]) and reads ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`. The writer's
+//! thread owns the store; the reader asks [`FileShelves`], this folder's side of the port.
 //!
-//! **Who owned what** (`assignments`): what a new assignment changes is decided in [`owners::steps`](super::owners::steps), the same
-//! for every database. A backend provides, in one transaction per assignment: the assignment that it wrote last of the job
-//! ([`Batch::known_assignment`]), its rows without an end ([`Batch::open_assignments`]), and carries a step out
-//! ([`Batch::take_step`]). Several coordinators tell the same assignment: a row is known by job, incarnation, item and generation, is
-//! begun once, and ended once; where they write beside one another, the row of `assigned` is locked first. Rows in force do not
-//! grow old.
+//! **Ownership** (`assignments`): [`owners::steps`](super::owners::steps) decides what a new assignment changes, the
+//! same for every database. A backend provides, in one transaction per assignment: the job's last written assignment
+//! ([`Batch::known_assignment`]), its rows without an end ([`Batch::open_assignments`]), and the execution of a step
+//! ([`Batch::take_step`]). Several coordinators record the same assignment: a row is identified by job, incarnation,
+//! item and generation, and has one start and one end; if they write concurrently, the row of `assigned` is locked
+//! first. Rows without an end are not pruned.
 
 mod read;
 mod shelves;
@@ -20,6 +20,7 @@ use rosterd_domain::time::Time;
 use rosterd_runtime::private;
 use rusqlite::{Connection, ErrorCode, params};
 
+use crate::numbers::{signed, unsigned};
 use crate::port::HOUR;
 
 pub(super) use read::Shelf;
@@ -28,7 +29,7 @@ pub(super) use read::{EventTable, events_sql, runs_sql};
 pub(super) use shelves::FileShelves;
 pub(super) use write::Batch;
 
-/// The schema's steps: step `n` leads from version `n` to `n + 1`. Only ever added to.
+/// The schema's migrations: step `n` leads from version `n` to `n + 1`. Only ever appended.
 pub(super) const STEPS: [&str; 6] = [
     "
     CREATE TABLE runs (
@@ -66,8 +67,8 @@ pub(super) const STEPS: [&str; 6] = [
         job TEXT NOT NULL, day INTEGER NOT NULL, what TEXT NOT NULL, n INTEGER NOT NULL,
         PRIMARY KEY (job, day, what)) STRICT, WITHOUT ROWID;
 ",
-    // What is written together lies together: the runs of one fire, not those of one item, each on a page of its own.
-    // Nearly all runs are finished, so that only the others are worth finding by their state.
+    // Rows that are written together are stored together: the runs of one fire, not those of one item, each on a page
+    // of its own. Nearly all runs are finished, so the index by state covers only the others.
     "
     ALTER TABLE runs RENAME TO runs_of_before;
     CREATE TABLE runs (
@@ -90,7 +91,7 @@ pub(super) const STEPS: [&str; 6] = [
     CREATE INDEX runs_open ON runs (job, item) WHERE state = 'TASK_RUNNING';
     CREATE INDEX runs_misfire ON runs (job, item, fire) WHERE source = 'MISFIRE';
 ",
-    // Who did what: apart from what workers cause, which must not take its place.
+    // The audit has its own table, so that rows that workers cause cannot displace it.
     "
     CREATE TABLE audit (
         id INTEGER PRIMARY KEY,
@@ -101,7 +102,7 @@ pub(super) const STEPS: [&str; 6] = [
     CREATE INDEX audit_job ON audit (job, at);
     CREATE INDEX audit_principal ON audit (principal);
 ",
-    // The words of the command line and of the protocol.
+    // Renamed to the words of the command line and of the protocol.
     "
     ALTER TABLE unrun RENAME TO not_run;
     ALTER TABLE not_run RENAME COLUMN became TO result;
@@ -112,7 +113,7 @@ pub(super) const STEPS: [&str; 6] = [
     CREATE INDEX not_run_item ON not_run (job, item, latest);
     CREATE INDEX not_run_recorded ON not_run (recorded);
 ",
-    // Who owned which item, from when to when. `assigned` is the assignment of each job that was written last.
+    // Ownership, with start and end. `assigned` is the last written assignment of each job.
     "
     CREATE TABLE assignments (
         id INTEGER PRIMARY KEY,
@@ -128,8 +129,8 @@ pub(super) const STEPS: [&str; 6] = [
         job TEXT PRIMARY KEY, incarnation TEXT NOT NULL, generation INTEGER NOT NULL, at INTEGER NOT NULL)
         STRICT, WITHOUT ROWID;
 ",
-    // A run is open until its end is known, whether or not it is known to have begun. Counts by hours, and of records too;
-    // what was counted by days is in the first hour of each.
+    // A run is open until its end is known, whether or not it is known to have started. Counts are by the hour, and
+    // include records; the counts by the day that there were before go to the first hour of each day.
     "
     CREATE TABLE hourly (
         job TEXT NOT NULL, hour INTEGER NOT NULL, what TEXT NOT NULL, n INTEGER NOT NULL,
@@ -141,11 +142,17 @@ pub(super) const STEPS: [&str; 6] = [
 ",
 ];
 
-/// The tables whose rows grow old, with the column that says how old; a row without it is in force, and stays.
+/// The tables whose rows are pruned, with the column that determines the age; rows where it is NULL are in force, and
+/// stay.
 pub(super) const AGING: [(&str, &str); 4] =
     [("runs", "since"), ("not_run", "recorded"), ("events", "at"), ("assignments", "ended")];
 
-/// Why a file cannot be the history.
+/// The page cache, in KiB; it grows as needed.
+const CACHE_KIB: i64 = 16 << 10;
+/// How many pages in the log trigger a checkpoint.
+const CHECKPOINT_PAGES: i64 = 8_000;
+
+/// Why a file cannot be used as the history.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
     #[error("it is damaged: {0}")]
@@ -164,12 +171,12 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// The file's content is wrong.
+/// Whether the file's content is damaged.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Only the row is wrong: others can be written.
+/// Whether only the row is at fault, so that others can be written.
 pub(super) fn is_the_rows_fault(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -177,14 +184,14 @@ pub(super) fn is_the_rows_fault(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// The history, for the one who writes it.
+/// The history, for its writer.
 #[derive(Debug)]
 pub(super) struct Store {
     db: Connection,
 }
 
 impl Store {
-    /// Opens or makes the file and brings it to this version's schema.
+    /// Opens or creates the file and migrates it to this version's schema.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         private::make_or_close(path)?;
         let mut db = Connection::open(path)?;
@@ -192,6 +199,10 @@ impl Store {
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
         db.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        // Thousands of jobs each have their own place in every index. Pages that are written again and again stay in
+        // memory, and are checkpointed once for several batches.
+        db.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         db.set_prepared_statement_cache_capacity(64);
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let steps =
@@ -207,13 +218,13 @@ impl Store {
         Ok(store)
     }
 
-    /// `lasting`: it is on the disk when it was committed, whatever becomes of the machine.
+    /// `lasting`: once committed it is on the disk, and survives a power loss.
     pub(super) fn begin(&mut self, lasting: bool) -> rusqlite::Result<Batch<'_>> {
         self.db.pragma_update(None, "synchronous", if lasting { "FULL" } else { "NORMAL" })?;
         Ok(Batch::new(self.db.transaction()?))
     }
 
-    /// At least as many rows as each table has: the span of its row numbers.
+    /// An upper bound of the rows of each table: the span of its row numbers.
     pub(super) fn rows(&self) -> rusqlite::Result<[u64; AGING.len()]> {
         let mut rows = [0; AGING.len()];
         for (n, (table, _)) in rows.iter_mut().zip(AGING) {
@@ -230,7 +241,7 @@ impl Store {
         Ok(unsigned((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?))
     }
 
-    /// Deletes at most `most` rows of the table that are from before `cutoff`.
+    /// Deletes at most `most` rows of the table from before `cutoff`.
     pub(super) fn prune_older(&self, table: usize, cutoff: Time, most: usize) -> rusqlite::Result<usize> {
         let (table, age) = AGING[table];
         let sql = format!(
@@ -239,7 +250,7 @@ impl Store {
         self.db.prepare_cached(&sql)?.execute(params![cutoff.0, signed(most as u64)])
     }
 
-    /// Deletes the `most` rows of the table that were written first.
+    /// Deletes the `most` oldest rows of the table.
     pub(super) fn prune_first(&self, table: usize, most: usize) -> rusqlite::Result<usize> {
         let (table, age) = AGING[table];
         let sql = format!(
@@ -248,8 +259,8 @@ impl Store {
         self.db.prepare_cached(&sql)?.execute([signed(most as u64)])
     }
 
-    /// Deletes a portion of the audit beyond `most` rows: of who has the most of them, the oldest. So one credential that does
-    /// much takes the place of its own rows, not of others'.
+    /// Deletes a portion of the audit beyond `most` rows: the oldest rows of the principal with the most. So a busy
+    /// principal displaces its own rows, not those of others.
     pub(super) fn prune_audit(&self, most: u64, portion: usize) -> rusqlite::Result<usize> {
         let count: i64 =
             self.db.prepare_cached("SELECT count(*) FROM audit")?.query_row([], |row| row.get(0))?;
@@ -263,7 +274,7 @@ impl Store {
                 "SELECT principal, count(*) AS n FROM audit GROUP BY principal ORDER BY n DESC LIMIT 1",
             )?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        // A tenth at most: then another may have the most.
+        // At most a tenth, since another principal may have the most after that.
         let portion = over.min(portion as u64).min(unsigned(rows) / 10).max(1);
         let sql =
             "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE principal IS ? ORDER BY id LIMIT ?)";
@@ -275,17 +286,9 @@ impl Store {
         self.db.execute("DELETE FROM hourly WHERE hour < ?", [cutoff.0.div_euclid(HOUR)])
     }
 
-    /// Lets the file grow to so many pages and no further, as a full disk does.
+    /// Limits the file to this number of pages, as a full disk does.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: i64) -> i64 {
         self.db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| row.get(0)).unwrap()
     }
-}
-
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn unsigned(n: i64) -> u64 {
-    u64::try_from(n).unwrap_or(0)
 }

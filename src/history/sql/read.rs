@@ -1,4 +1,4 @@
-//! What is read. Whoever reads says how much is enough.
+//! Reads. The caller decides how many rows are enough.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use rosterd_domain::time::Time;
 use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
-use super::{signed, unsigned};
+use crate::numbers::{signed, unsigned};
 use crate::port::{HOUR, Intervals, Tally};
 use crate::rows::{
-    EventFilter, EventKind, EventRow, MissedRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
-    RunState, UnrunRow, became_named, missed_named, source_named,
+    EventFilter, EventKind, EventRow, MissedRow, NotRunRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter,
+    RunRow, RunState, missed_named, result_named, source_named,
 };
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
                    ended, error, output, processed, failed, attempt";
 
-/// The history, for one who reads it.
+/// The history, for a reader.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     db: Connection,
@@ -34,7 +34,7 @@ impl Shelf {
         Ok(Self { db })
     }
 
-    /// All that is read in `reads` is of one moment.
+    /// All reads within `reads` see the same moment.
     pub(crate) fn at_once<T, E: From<rusqlite::Error>>(
         &self,
         reads: impl FnOnce(&Self) -> Result<T, E>,
@@ -43,7 +43,7 @@ impl Shelf {
         reads(self)
     }
 
-    /// Runs, the newest first, after `after` (since and number); `take` says false when it has enough.
+    /// Runs, the newest first, after `after` (since and number); `take` returns false when it has enough.
     pub(crate) fn runs(
         &self,
         filter: &RunFilter,
@@ -62,7 +62,8 @@ impl Shelf {
         Ok(())
     }
 
-    /// The fire that a run was of. Tokens of an item only rise, so that the search, from the newest run on, ends soon behind it.
+    /// The fire that a run belongs to. An item's tokens only increase, so the search from the newest run down ends soon
+    /// after passing it.
     pub(crate) fn fire_of(&self, job: &JobName, item: Item, token: Token) -> rusqlite::Result<Option<Time>> {
         let mut statement = self.db.prepare_cached(
             "SELECT token, fire FROM runs INDEXED BY runs_job WHERE job = ? AND item = ? ORDER BY since DESC",
@@ -74,7 +75,7 @@ impl Shelf {
             if found == token.0 {
                 return Ok(Some(Time(row.get(1)?)));
             }
-            // A calendar that was set back puts some out of order.
+            // Some are out of order if the clock was set back.
             lower += usize::from(found < token.0);
             if lower > 1_000 {
                 break;
@@ -98,7 +99,7 @@ impl Shelf {
         rows.collect()
     }
 
-    /// How much has happened since then.
+    /// The activity since these times.
     pub(crate) fn pulse(&self, runs: Time, missed: Time) -> rusqlite::Result<Pulse> {
         let count = "SELECT count(*) FROM runs INDEXED BY runs_since WHERE since >= ?";
         let count: i64 = self.db.prepare_cached(count)?.query_row([runs.0], |row| row.get(0))?;
@@ -146,8 +147,8 @@ impl Shelf {
         rows.collect()
     }
 
-    /// Events, in the same way, out of both of their tables. Where the next page begins is a number over both: twice that
-    /// of the row, and one more in the audit.
+    /// Events, likewise, from both of their tables. The position of the next page is a number over both: twice the
+    /// row's number, plus one in the audit.
     pub(crate) fn events(
         &self,
         filter: &EventFilter,
@@ -180,7 +181,8 @@ impl Shelf {
         }
     }
 
-    /// Who owned a job's items, the latest first, after `after` (since and number); `take` says false when it has enough.
+    /// Who owned a job's items, the latest first, after `after` (since and number); `take` returns false when it has
+    /// enough.
     pub(crate) fn owners(
         &self,
         filter: &OwnerFilter,
@@ -188,7 +190,7 @@ impl Shelf {
         mut take: impl FnMut((i64, i64), OwnerRow) -> bool,
     ) -> rusqlite::Result<()> {
         let index = if filter.item.is_some() { "assignments_item" } else { "assignments_job" };
-        let mut wanted = Wanted::default();
+        let mut wanted = Conditions::default();
         wanted.is("job = ?", Some(filter.job.as_str().to_owned()));
         wanted.is("item = ?", filter.item.map(|item| i64::from(item.0)));
         wanted.is("coalesce(ended, 9223372036854775807) > ?", filter.from.map(|t| t.0));
@@ -219,34 +221,34 @@ impl Shelf {
     }
 
     /// Gaps that reach into `[from, to)`, of all items or of one, the oldest first.
-    pub(crate) fn unrun(
+    pub(crate) fn not_run(
         &self,
         job: &JobName,
         from: Time,
         to: Time,
         most: usize,
-    ) -> rusqlite::Result<Vec<UnrunRow>> {
+    ) -> rusqlite::Result<Vec<NotRunRow>> {
         let mut statement = self.db.prepare_cached(
             "SELECT item, first, latest, count, result, reason, recorded FROM not_run \
              WHERE job = ? AND latest >= ? AND first < ? ORDER BY first, item, id LIMIT ?",
         )?;
         let rows = statement.query_map(params![job.as_str(), from.0, to.0, signed(most as u64)], |row| {
-            let (became, reason): (String, String) = (row.get(4)?, row.get(5)?);
-            Ok(UnrunRow {
+            let (result, reason): (String, String) = (row.get(4)?, row.get(5)?);
+            Ok(NotRunRow {
                 job: job.clone(),
                 item: Item(row.get(0)?),
                 first: Time(row.get(1)?),
                 latest: Time(row.get(2)?),
                 count: unsigned(row.get(3)?),
-                became: parsed(4, became_named(&became, &reason))?,
+                result: parsed(4, result_named(&result, &reason))?,
                 recorded: Time(row.get(6)?),
             })
         })?;
         rows.collect()
     }
 
-    /// An item's runs of scheduled times in `[from, to)`, and of the first scheduled time from `to` on that was run as a
-    /// misfire; runs of one scheduled time in the order of their tokens. The texts are left out.
+    /// An item's runs of scheduled times in `[from, to)`, and of the first scheduled time from `to` on that was run as
+    /// a misfire; runs of one scheduled time are in the order of their tokens. Without the texts.
     pub(crate) fn runs_of_fires(
         &self,
         job: &JobName,
@@ -291,7 +293,7 @@ impl Shelf {
         Ok((latest >= 0).then_some(Time(latest)))
     }
 
-    /// Counts by job and interval: those of hours are kept, shorter ones are made from the rows.
+    /// Counts by job and interval: those of hours are stored, those of shorter intervals are computed from the rows.
     pub(crate) fn tallies(&self, asked: &Intervals) -> rusqlite::Result<Vec<Tally>> {
         let job = asked.job.as_ref().map(JobName::as_str);
         let sql = if asked.width < HOUR { COUNT_ROWS } else { COUNT_HOURS };
@@ -308,7 +310,7 @@ const COUNT_HOURS: &str = "
     SELECT job, hour * 3600000 / ?4 * ?4 AS at, what, cast(min(total(n), 9e18) AS INTEGER) FROM hourly
     WHERE (?1 IS NULL OR job = ?1) AND hour >= ?2 / 3600000 AND hour * 3600000 < ?3 GROUP BY 1, 2, 3 ORDER BY 2, 1";
 
-/// A run that ended then began within the day before.
+/// A run that ended in the interval started at most a day before.
 const COUNT_ROWS: &str = "
     SELECT job, since / ?4 * ?4 AS at, 'fired', count(*) FROM runs
     WHERE (?1 IS NULL OR job = ?1) AND since >= ?2 AND since < ?3 GROUP BY 1, 2
@@ -324,14 +326,14 @@ const COUNT_ROWS: &str = "
     UNION ALL SELECT job, latest / ?4 * ?4, iif(reason = '', result, reason), sum(count) FROM not_run
     WHERE (?1 IS NULL OR job = ?1) AND latest >= ?2 AND latest < ?3 GROUP BY 1, 2, 3";
 
-/// Conditions, with their values.
+/// Conditions, with their parameters.
 #[derive(Default)]
-struct Wanted {
+struct Conditions {
     conditions: Vec<&'static str>,
     values: Vec<Value>,
 }
 
-impl Wanted {
+impl Conditions {
     fn is(&mut self, condition: &'static str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.conditions.push(condition);
@@ -372,8 +374,8 @@ pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String
         (None, None, Some(_)) => "runs_odd",
         (None, None, None) => "runs_since",
     };
-    let mut wanted = Wanted::default();
-    // The index is one of these only, which a value that is bound later does not show.
+    let mut wanted = Conditions::default();
+    // The partial index covers only these states, which the planner cannot see from a parameter.
     wanted.conditions.extend(odd.map(|_| "state <> 'TASK_FINISHED'"));
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
     wanted.is("item = ?", filter.item.map(|item| i64::from(item.0)));
@@ -386,12 +388,12 @@ pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String
     (sql, wanted.values)
 }
 
-/// Where events are.
+/// The tables of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventTable {
     /// What happened.
     Events,
-    /// What somebody did.
+    /// Actions of principals.
     Audit,
 }
 
@@ -399,7 +401,7 @@ impl EventTable {
     pub(crate) const ALL: [Self; 2] = [Self::Events, Self::Audit];
 }
 
-/// An event and its place in the listing.
+/// An event and its position in the listing.
 type Listed = ((i64, i64), EventRow);
 
 fn event(row: Option<&Row<'_>>, table: EventTable) -> rusqlite::Result<Option<Listed>> {
@@ -415,19 +417,19 @@ fn event(row: Option<&Row<'_>>, table: EventTable) -> rusqlite::Result<Option<Li
     Ok(Some(((event.at.0, number), event)))
 }
 
-/// The listing of one table of events, in the same way.
+/// The listing of one table of events, likewise.
 pub(crate) fn events_sql(
     table: EventTable,
     filter: &EventFilter,
     after: Option<(i64, i64)>,
 ) -> (String, Vec<Value>) {
-    // The first number of the table that is not before `after`.
+    // The first row number of the table that is not before `after`.
     let (table, after) = match table {
         EventTable::Events => ("events", after.map(|(at, number)| (at, number / 2 + number % 2))),
         EventTable::Audit => ("audit", after.map(|(at, number)| (at, number / 2))),
     };
     let index = if filter.job.is_some() { "job" } else { "at" };
-    let mut wanted = Wanted::default();
+    let mut wanted = Conditions::default();
     wanted.is("job = ?", filter.job.as_ref().map(|job| job.as_str().to_owned()));
     wanted.is("kind = ?", filter.kind.map(|kind| kind.as_str().to_owned()));
     wanted.is("principal = ?", filter.principal.clone());

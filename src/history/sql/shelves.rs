@@ -1,4 +1,5 @@
-//! The port over a file: questions are answered on threads that may block, a few at a time, over connections that are kept.
+//! Implements the port for a file: questions run on threads that may block, a few at a time, over connections that stay
+//! open.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,13 +12,15 @@ use tokio::sync::Semaphore;
 
 use super::Shelf;
 use crate::port::{Answer, Intervals, Known, Paged, Shelves, Tally};
-use crate::rows::{EventFilter, EventRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow, UnrunRow};
+use crate::rows::{
+    EventFilter, EventRow, NotRunRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
+};
 use crate::{HistoryError, MAX_ANSWER, MAX_PAGE};
 
-/// How many questions are answered at a time; others wait for their turn.
+/// How many questions run at a time; others wait.
 const READERS: usize = 2;
 
-/// The history in a file, for those who read it. Cheap to clone.
+/// The history in a file, for readers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct FileShelves {
     inner: Arc<Inner>,
@@ -26,7 +29,7 @@ pub(crate) struct FileShelves {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Which file the path means, by the writer.
+    /// Changes when the writer puts a new file at the path.
     file: Arc<AtomicU64>,
     turns: Arc<Semaphore>,
     free: Mutex<Vec<(u64, Shelf)>>,
@@ -47,7 +50,7 @@ impl FileShelves {
         Box::pin(async move {
             let turn = inner.turns.clone().acquire_owned().await.map_err(|e| unavailable(&e))?;
             let answer = tokio::task::spawn_blocking(move || {
-                // Kept until the work is done, also if nobody waits for the answer any more.
+                // Held until the work is done, even if the caller no longer waits for the answer.
                 let _turn = turn;
                 inner.answer(question)
             });
@@ -104,7 +107,7 @@ impl Shelves for FileShelves {
         self.ask(move |shelf| Ok(shelf.recent(&job, from)?))
     }
 
-    fn unrun(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<UnrunRow>> {
+    fn not_run(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<NotRunRow>> {
         self.ask(move |shelf| gaps(shelf, &job, from, to))
     }
 
@@ -127,7 +130,7 @@ impl Inner {
             None => Shelf::open(&self.path)?,
         };
         let answer = question(&shelf);
-        // After a failure a new connection is the better one.
+        // After a failure, use a new connection.
         if !matches!(answer, Err(HistoryError::Unavailable(_))) {
             free().push((file, shelf));
         }
@@ -141,8 +144,8 @@ impl From<rusqlite::Error> for HistoryError {
     }
 }
 
-fn gaps(shelf: &Shelf, job: &JobName, from: Time, to: Time) -> Result<Vec<UnrunRow>, HistoryError> {
-    let gaps = shelf.unrun(job, from, to, MAX_ANSWER + 1)?;
+fn gaps(shelf: &Shelf, job: &JobName, from: Time, to: Time) -> Result<Vec<NotRunRow>, HistoryError> {
+    let gaps = shelf.not_run(job, from, to, MAX_ANSWER + 1)?;
     if gaps.len() > MAX_ANSWER { Err(HistoryError::TooMuch) } else { Ok(gaps) }
 }
 
@@ -153,7 +156,7 @@ fn known(
     from: Time,
     to: Time,
 ) -> Result<Vec<Known>, HistoryError> {
-    let mut by_item: BTreeMap<Item, Vec<UnrunRow>> = BTreeMap::new();
+    let mut by_item: BTreeMap<Item, Vec<NotRunRow>> = BTreeMap::new();
     for gap in gaps(shelf, job, from, to)? {
         by_item.entry(gap.item).or_default().push(gap);
     }

@@ -1,4 +1,4 @@
-//! What is written, one transaction at a time. All of it may come again, and in either order.
+//! Writes, one transaction at a time. All of it may come again, and in either order.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use rosterd_domain::time::Time;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::read::named;
-use super::{signed, unsigned};
-use crate::owners::{KnownAssignment, OpenAssignment, Step, Told};
+use crate::numbers::{signed, unsigned};
+use crate::owners::{KnownAssignment, OpenAssignment, RecordedAssignment, Step};
 use crate::port::HOUR;
 use crate::queue::Of;
-use crate::rows::{Detail, EventKind, RunState, UnrunRow, became_names};
+use crate::rows::{Detail, EventKind, NotRunRow, RunState, result_names};
 
 /// One transaction of the writer.
 pub(crate) struct Batch<'a> {
     tx: Transaction<'a>,
-    /// By job, hour and what was counted.
+    /// Counters by job, hour and name.
     tallies: BTreeMap<(JobName, i64, &'static str), u64>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Batch<'a> {
         *counted = counted.saturating_add(n);
     }
 
-    /// A run that was not known; runs of the item before it are over, whether or not their end was seen.
+    /// Adds an unknown run; earlier runs of the item are over, even if their end was not seen.
     fn insert_run(
         &mut self,
         of: &Of,
@@ -83,12 +83,12 @@ impl<'a> Batch<'a> {
         Ok(inserted > 0)
     }
 
-    /// A run began. Changes nothing where the run is known.
+    /// A run was started. Changes nothing if the run is known.
     pub(crate) fn start(&mut self, of: &Of, run: &Running, detail: &Detail) -> rusqlite::Result<bool> {
         self.insert_run(of, run, false, None, detail)
     }
 
-    /// User code of a run began. Changes nothing where that, or more, is known.
+    /// User code of a run has started. Changes nothing if that, or more, is known.
     pub(crate) fn begun(&mut self, of: &Of, run: &Running, at: Option<Time>) -> rusqlite::Result<()> {
         let detail = Detail { started_at: at, ..Detail::default() };
         if !self.insert_run(of, run, true, None, &detail)? {
@@ -101,8 +101,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// A run ended, whether or not its beginning was seen. The first end stands; a later telling of the same end
-    /// fills in what the first did not tell.
+    /// A run ended, whether or not its start was seen. The first end stands; a repeated one fills in missing details.
     pub(crate) fn end(
         &mut self,
         of: &Of,
@@ -110,7 +109,7 @@ impl<'a> Batch<'a> {
         (outcome, at, requeued): (Outcome, Time, bool),
         detail: &Detail,
     ) -> rusqlite::Result<()> {
-        // Most ends come with their beginning, as one row.
+        // Most ends come together with their start, as one row.
         if self.insert_run(of, run, true, Some((outcome, at, requeued)), detail)? {
             self.tally_end(of, outcome, at, detail);
             return Ok(());
@@ -144,7 +143,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Counted when it ended, as the row says it.
+    /// Counted at the end, with the values of the row.
     fn tally_end(&mut self, of: &Of, outcome: Outcome, at: Time, detail: &Detail) {
         let at = detail.ended_at.unwrap_or(at);
         self.tally(&of.job, at, outcome.as_str(), 1);
@@ -176,23 +175,23 @@ impl<'a> Batch<'a> {
         )
     }
 
-    /// Whether a row says of all these scheduled times what `gap` says.
-    pub(crate) fn covers(&self, gap: &UnrunRow) -> rusqlite::Result<bool> {
-        let (became, reason) = became_names(gap.became);
+    /// Whether a row already covers all scheduled times of `gap`, with the same result.
+    pub(crate) fn covers(&self, gap: &NotRunRow) -> rusqlite::Result<bool> {
+        let (result, reason) = result_names(gap.result);
         let latest: Option<i64> = self
             .tx
             .prepare_cached(
                 "SELECT latest FROM not_run WHERE job = ? AND item = ? AND result = ? AND reason = ? AND first <= ? \
                  ORDER BY first DESC LIMIT 1",
             )?
-            .query_row(params![gap.job.as_str(), gap.item.0, became, reason, gap.first.0], |row| row.get(0))
+            .query_row(params![gap.job.as_str(), gap.item.0, result, reason, gap.first.0], |row| row.get(0))
             .optional()?;
         Ok(latest.is_some_and(|latest| latest >= gap.latest.0))
     }
 
-    /// Scheduled times were not run on their own; the row's number.
-    pub(crate) fn insert_gap(&mut self, gap: &UnrunRow) -> rusqlite::Result<i64> {
-        let (became, reason) = became_names(gap.became);
+    /// Adds a gap; returns the number of its row.
+    pub(crate) fn insert_gap(&mut self, gap: &NotRunRow) -> rusqlite::Result<i64> {
+        let (result, reason) = result_names(gap.result);
         let id = self
             .tx
             .prepare_cached(
@@ -207,7 +206,7 @@ impl<'a> Batch<'a> {
                     gap.first.0,
                     gap.latest.0,
                     signed(gap.count),
-                    became,
+                    result,
                     reason,
                     gap.recorded.0
                 ],
@@ -217,8 +216,8 @@ impl<'a> Batch<'a> {
         Ok(id)
     }
 
-    /// The gap of this number goes on; false when it has been pruned.
-    pub(crate) fn extend_gap(&mut self, id: i64, by: &UnrunRow) -> rusqlite::Result<bool> {
+    /// Extends the gap with this number; false if it has been pruned.
+    pub(crate) fn extend_gap(&mut self, id: i64, by: &NotRunRow) -> rusqlite::Result<bool> {
         let extended = self.execute(
             "UPDATE not_run SET latest = ?, count = count + ?, recorded = ? WHERE id = ?",
             params![by.latest.0, signed(by.count), by.recorded.0, id],
@@ -229,9 +228,9 @@ impl<'a> Batch<'a> {
         Ok(extended > 0)
     }
 
-    fn tally_gap(&mut self, gap: &UnrunRow) {
-        let what = match became_names(gap.became) {
-            (became, "") => became,
+    fn tally_gap(&mut self, gap: &NotRunRow) {
+        let what = match result_names(gap.result) {
+            (result, "") => result,
             (_, reason) => reason,
         };
         self.tally(&gap.job, gap.latest, what, gap.count);
@@ -255,7 +254,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The assignment of the job that was written last.
+    /// The assignment of the job that was last written.
     pub(crate) fn known_assignment(&self, job: &JobName) -> rusqlite::Result<Option<KnownAssignment>> {
         self.tx
             .prepare_cached("SELECT incarnation, generation, at FROM assigned WHERE job = ?")?
@@ -287,8 +286,13 @@ impl<'a> Batch<'a> {
         rows.collect()
     }
 
-    /// Carries out a step of what an assignment changes.
-    pub(crate) fn take_step(&self, owned: &Told, at: Time, step: &Step<'_>) -> rusqlite::Result<()> {
+    /// Executes one step of an assignment.
+    pub(crate) fn take_step(
+        &self,
+        owned: &RecordedAssignment,
+        at: Time,
+        step: &Step<'_>,
+    ) -> rusqlite::Result<()> {
         let job = owned.job.as_str();
         match step {
             Step::End { id, why } => self.execute(
@@ -323,7 +327,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn commit(mut self) -> rusqlite::Result<()> {
         for ((job, hour, what), n) in std::mem::take(&mut self.tallies) {
             self.execute(
-                // Whatever a worker says it processed: more than can be counted is the most that can.
+                // Saturates: a worker may report any number of processed records.
                 "INSERT INTO hourly (job, hour, what, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
                  n = n + min(excluded.n, 9223372036854775807 - n)",
                 params![job.as_str(), hour, what, signed(n)],

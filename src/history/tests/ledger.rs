@@ -12,20 +12,20 @@ impl Desk {
 
     async fn fates(&self, expected: &[i64]) -> Vec<(Fate, Option<u64>)> {
         let rows = self.fires(expected, 1, 0, 100_000).await;
-        rows.into_iter().map(|row| (row.became, row.run.map(|run| run.token.0))).collect()
+        rows.into_iter().map(|row| (row.fate, row.run.map(|run| run.token.0))).collect()
     }
 }
 
 #[tokio::test]
-async fn each_due_time_is_told_with_what_became_of_it() {
+async fn each_scheduled_time_has_its_result() {
     let mut desk = Desk::new();
     let missed = FireResult::Missed(Missed::Down);
     desk.record(&ended(0, 8, run(Source::NormalTrigger, 10), Outcome::Succeeded), None);
-    desk.record(&unrun(0, 20, 30, 2, missed), None);
+    desk.record(&not_run(0, 20, 30, 2, missed), None);
     desk.record(&started(0, 9, run(Source::NormalTrigger, 40)), None);
-    desk.record(&unrun(0, 50, 60, 2, FireResult::Misfired), None);
+    desk.record(&not_run(0, 50, 60, 2, FireResult::Misfired), None);
     desk.record(&started(0, 10, run(Source::Misfire, 60)), None);
-    desk.record(&unrun(0, 70, 70, 1, FireResult::Skipped), None);
+    desk.record(&not_run(0, 70, 70, 1, FireResult::Skipped), None);
     let fates = desk.fates(&[5, 10, 20, 30, 40, 50, 60, 70, 80]).await;
     let expected = [
         (Fate::Unknown, None),
@@ -51,27 +51,27 @@ async fn a_run_taken_over_is_one_fire_with_two_runs() {
     desk.record(&ended(0, 10, run(Source::Manual, 10), Outcome::Failed), None);
     let row = desk.fires(&[10], 1, 0, 100).await.remove(0);
     let taken = row.run.unwrap();
-    assert_eq!((row.became, taken.token.0, taken.source, taken.runs), (Fate::Run, 9, Source::Failover, 2));
+    assert_eq!((row.fate, taken.token.0, taken.source, taken.runs), (Fate::Run, 9, Source::Failover, 2));
 }
 
 #[tokio::test]
 async fn a_misfire_may_be_merged_into_a_run_after_the_span() {
     let mut desk = Desk::new();
-    desk.record(&unrun(0, 50, 50, 1, FireResult::Misfired), None);
+    desk.record(&not_run(0, 50, 50, 1, FireResult::Misfired), None);
     assert_eq!(desk.fates(&[50]).await, [(Fate::Misfired, None)]);
-    desk.record(&unrun(0, 60, 70, 2, FireResult::Misfired), None);
+    desk.record(&not_run(0, 60, 70, 2, FireResult::Misfired), None);
     desk.record(&started(0, 12, run(Source::Misfire, 70)), None);
     let row = desk.fires(&[50, 60, 70], 1, 0, 55).await.remove(0);
-    assert_eq!((row.became, row.run.map(|run| run.token.0)), (Fate::Misfired, Some(12)));
+    assert_eq!((row.fate, row.run.map(|run| run.token.0)), (Fate::Misfired, Some(12)));
 }
 
 #[tokio::test]
 async fn a_misfire_that_is_called_off_was_missed_and_its_run_is_not_a_later_one() {
     let mut desk = Desk::new();
-    desk.record(&unrun(0, 50, 60, 2, FireResult::Misfired), None);
-    desk.record(&unrun(0, 60, 60, 1, FireResult::Missed(Missed::Disabled)), None);
-    desk.record(&unrun(0, 70, 70, 1, FireResult::Missed(Missed::Disabled)), None);
-    desk.record(&unrun(0, 80, 80, 1, FireResult::Misfired), None);
+    desk.record(&not_run(0, 50, 60, 2, FireResult::Misfired), None);
+    desk.record(&not_run(0, 60, 60, 1, FireResult::Missed(Missed::Disabled)), None);
+    desk.record(&not_run(0, 70, 70, 1, FireResult::Missed(Missed::Disabled)), None);
+    desk.record(&not_run(0, 80, 80, 1, FireResult::Misfired), None);
     desk.record(&started(0, 12, run(Source::Misfire, 80)), None);
     let expected =
         [(Fate::Misfired, None), (Fate::Missed, None), (Fate::Missed, None), (Fate::Misfired, Some(12))];
@@ -100,7 +100,7 @@ enum Step {
     Skip {
         count: usize,
     },
-    /// Merged, then run, or called off, or still waiting when the story ends.
+    /// Merged, and then run, cancelled, or still waiting when the story ends.
     Misfire {
         count: usize,
         run: bool,
@@ -120,7 +120,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..12)
 }
 
-/// The entries of a story, and what each scheduled time (10, 20, 30 …) came to.
+/// The entries of a story, and the result of each scheduled time (10, 20, 30 …).
 fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
     let (mut entries, mut fates, mut token) = (Vec::new(), Vec::new(), 100);
     for step in steps {
@@ -134,7 +134,7 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
         let mut gap = |count: usize, became, fate, entries: &mut Vec<Entry>| {
             fates.extend(vec![fate; count]);
             let latest = next(&fates) - 10;
-            entries.push(unrun(item, first, latest, count as u64, became));
+            entries.push(not_run(item, first, latest, count as u64, became));
             latest
         };
         match step {
@@ -159,7 +159,7 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
             }
             Step::Misfire { count, run: false } => {
                 let latest = gap(*count, FireResult::Misfired, Fate::Misfired, &mut entries);
-                entries.push(unrun(item, latest, latest, 1, FireResult::Missed(Missed::Disabled)));
+                entries.push(not_run(item, latest, latest, 1, FireResult::Missed(Missed::Disabled)));
                 *fates.last_mut().unwrap() = Fate::Missed;
             }
             Step::Manual => begin(Source::Manual, first, Outcome::Succeeded, &mut entries),
@@ -171,7 +171,7 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every scheduled time has exactly one fate, the one it came to, whatever is told twice and however it is batched.
+    /// Every scheduled time has exactly one result, whatever is recorded twice and however it is batched.
     #[test]
     fn the_ledger_is_the_schedule(
         stories in proptest::collection::vec(steps(), 1..4),
@@ -197,13 +197,13 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let rows = runtime.block_on(desk.fires(&due, items, 0, 1_000_000));
         prop_assert_eq!(rows.len(), longest * stories.len());
-        let mut told: Vec<Vec<Fate>> = vec![Vec::new(); stories.len()];
+        let mut found: Vec<Vec<Fate>> = vec![Vec::new(); stories.len()];
         for row in &rows {
-            told[row.item.0 as usize].push(row.became);
+            found[row.item.0 as usize].push(row.fate);
         }
-        for (told, mut expected) in told.into_iter().zip(expected) {
+        for (found, mut expected) in found.into_iter().zip(expected) {
             expected.resize(longest, Fate::Pending);
-            prop_assert_eq!(told, expected);
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The history's tests: a writer that is driven by hand, so that nothing depends on when a thread runs.
+//! Tests of the history: the writer is driven by hand, so that nothing depends on thread scheduling.
 
 mod gaps;
 mod ledger;
@@ -25,7 +25,7 @@ use super::sql::FileShelves;
 use super::writer::Writer;
 use super::{Clock, Options, Reader, Recorder};
 
-/// The day all tests are on.
+/// The day on which all tests take place.
 const TODAY: i64 = 1_800_000_000;
 
 struct Desk {
@@ -62,7 +62,7 @@ impl Desk {
         Self { dir, now, queue, writer, recorder, reader, batch }
     }
 
-    /// Ends it and opens the same directory again.
+    /// Stops the writer and opens the same directory again.
     fn again(self) -> Self {
         let Self { dir, writer, .. } = self;
         drop(writer);
@@ -73,7 +73,7 @@ impl Desk {
         self.now.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// Lets the writer do what it would do when rows wait.
+    /// Runs the writer once, as if rows had arrived.
     fn write(&mut self) {
         while self.queue.len() > 0 {
             let rows = self.queue.take(self.batch, Duration::ZERO, Duration::ZERO).unwrap();
@@ -91,7 +91,7 @@ impl Desk {
     }
 }
 
-/// What was counted by days, of all jobs or of one.
+/// The counts by day, of all jobs or of one.
 async fn days(reader: &Reader, job: Option<&JobName>, from: Time, to: Time) -> BTreeMap<Time, Counters> {
     let day = Duration::from_secs(86_400);
     let mut days = BTreeMap::new();
@@ -105,7 +105,7 @@ fn job() -> JobName {
     JobName::new("word-count").unwrap()
 }
 
-/// Seconds of today.
+/// A time of today, in seconds.
 fn at(second: i64) -> Time {
     Time::from_seconds(TODAY + second)
 }
@@ -133,11 +133,11 @@ fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> Entry {
     Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
 }
 
-fn unrun(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
+fn not_run(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
     Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
 }
 
-fn told() -> Detail {
+fn detail() -> Detail {
     Detail {
         error: "disk full".into(),
         output: "3 lines".into(),

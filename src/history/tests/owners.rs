@@ -12,7 +12,7 @@ fn worker(n: u32) -> InstanceId {
     InstanceId::new(format!("10.0.0.{n}@-@w-{n}")).unwrap()
 }
 
-/// Item `i` belongs to worker `owners[i]`, from generation `generation` on.
+/// Item `i` is owned by worker `owners[i]`, from generation `generation` on.
 fn owned(generation: u64, owners: &[u32], causes: &[(u32, Cause)]) -> Owned {
     let mut lists: BTreeMap<InstanceId, Vec<Item>> = BTreeMap::new();
     for (item, owner) in (0..).zip(owners) {
@@ -45,7 +45,7 @@ impl Desk {
         self.reader.owners(filter, Page { size: 0, token: None }).await.unwrap().0
     }
 
-    async fn told(&self, item: Option<u32>, span: Option<[i64; 2]>) -> Vec<String> {
+    async fn rows(&self, item: Option<u32>, span: Option<[i64; 2]>) -> Vec<String> {
         let second = |time: Time| (time.0 / 1000) - TODAY;
         let row = |row: OwnerRow| {
             let to = row.to.map_or("now".to_owned(), |to| second(to).to_string());
@@ -67,7 +67,7 @@ fn first(items: u32) -> Vec<(u32, Cause)> {
 }
 
 #[tokio::test]
-async fn who_owned_what_is_told_with_why_it_changed_hands() {
+async fn the_owners_of_items_are_returned_with_the_reasons_of_changes() {
     let mut desk = Desk::new();
     desk.own(10, &owned(1, &[1, 2], &first(2)));
     let gone = Cause::Owner(worker(2), Standing::Gone);
@@ -78,19 +78,23 @@ async fn who_owned_what_is_told_with_why_it_changed_hands() {
         "1 w-2 10..20 (first assignment) (10.0.0.2@-@w-2 has gone)",
         "0 w-1 10..now (first assignment) ()",
     ];
-    assert_eq!(desk.told(None, None).await, expected);
-    assert_eq!(desk.told(Some(0), None).await, expected[2..]);
-    assert_eq!(desk.told(None, Some([12, 20])).await, expected[1..], "what began before it and went on");
+    assert_eq!(desk.rows(None, None).await, expected);
+    assert_eq!(desk.rows(Some(0), None).await, expected[2..]);
     assert_eq!(
-        desk.told(None, Some([20, 30])).await,
-        [expected[0], expected[2]],
-        "what was over by then is not"
+        desk.rows(None, Some([12, 20])).await,
+        expected[1..],
+        "ownerships that began before the span and continued"
     );
-    // It is still there after a restart, and goes on.
+    assert_eq!(
+        desk.rows(None, Some([20, 30])).await,
+        [expected[0], expected[2]],
+        "an ownership that had ended is not included"
+    );
+    // It survives a restart, and continues.
     let mut desk = desk.again();
     desk.own(40, &Owned { led: false, ..owned(4, &[1, 3], &[]) });
     let seen = "found so when the coordinator looked again";
-    assert_eq!(desk.told(Some(1), Some([40, 50])).await, [format!("1 w-3 40..now ({seen}) ()")]);
+    assert_eq!(desk.rows(Some(1), Some([40, 50])).await, [format!("1 w-3 40..now ({seen}) ()")]);
 }
 
 #[tokio::test]
@@ -101,7 +105,7 @@ async fn a_removed_job_leaves_no_owner_and_one_made_again_begins_anew() {
     desk.own(30, &Owned { incarnation: "second".into(), ..owned(1, &[1], &first(1)) });
     let expected =
         ["0 w-1 30..now (first assignment) ()", "0 w-1 10..20 (first assignment) (the job was removed)"];
-    assert_eq!(desk.told(None, None).await, expected);
+    assert_eq!(desk.rows(None, None).await, expected);
 }
 
 #[tokio::test]
@@ -133,8 +137,8 @@ async fn what_is_in_force_does_not_grow_old_and_what_is_over_does() {
     assert_eq!(desk.owners(None, None).await.len(), 3);
     desk.pass(2 * DAY);
     desk.clean();
-    assert_eq!(desk.told(None, None).await.len(), 2, "both that are in force");
-    // Nor do they make room for others.
+    assert_eq!(desk.rows(None, None).await.len(), 2, "both that are in force");
+    // They are not pruned in favor of others either.
     let many: Vec<u32> = (0..100).collect();
     desk.own(2, &owned(3, &many, &[]));
     desk.recorder.event(at(3), None, EventKind::Worker, "one more", None);

@@ -10,7 +10,7 @@ fn page(size: usize, token: Option<String>) -> Page {
 async fn pages_hold_every_run_once_also_while_more_come() {
     let mut desk = Desk::new();
     for n in 0..95_u64 {
-        // Ten at the same time each.
+        // Ten at each time.
         desk.recorder.record(
             &job(),
             at(0),
@@ -90,7 +90,7 @@ async fn a_jobs_runs_are_counted_by_their_state_since_a_time() {
     let counted = desk.reader.recent(&job(), at(20)).await.unwrap();
     let shown: Vec<_> = counted.iter().map(|recent| (recent.state, recent.runs, recent.failed)).collect();
     assert_eq!(shown, [(RunState::Error, 1, 4), (RunState::Finished, 2, 2), (RunState::Staging, 1, 0)]);
-    // More than can be counted is the most that can.
+    // The counter saturates.
     assert!(counted[1].processed >= i64::MAX as u64 / 2, "{counted:?}");
     assert_eq!((counted[0].processed, counted[2].processed), (5, 0));
     let last = desk.reader.recent(&job(), at(31)).await.unwrap();
@@ -113,7 +113,7 @@ async fn events_are_kept_with_whose_doing_they_were() {
     assert_eq!((found.len(), found[0].text.as_str(), found[0].job.as_ref()), (1, "paused", Some(&job())));
 }
 
-/// They are no audit: workers cause as many as they like.
+/// They do not belong to the audit: workers cause as many as they like.
 #[tokio::test]
 async fn what_became_of_runs_is_a_kind_of_its_own() {
     let mut desk = Desk::new();
@@ -135,13 +135,13 @@ async fn a_page_token_of_another_make_is_refused() {
     }
 }
 
-/// Two tables, one listing: pages of any size are the same rows in the same order.
+/// Two tables, one listing: pages of any size give the same rows in the same order.
 #[tokio::test]
 async fn events_and_the_audit_are_one_listing() {
     let mut desk = Desk::new();
     for n in 0..40 {
         let kind = [EventKind::Worker, EventKind::Job, EventKind::Operation][n % 3];
-        // Many at one time.
+        // Several at each time.
         desk.recorder.event(at(n as i64 / 7), Some(&job()), kind, format!("{n}"), None);
     }
     desk.write();

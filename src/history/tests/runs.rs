@@ -12,7 +12,7 @@ async fn a_run_is_seen_to_begin_and_to_end() {
     desk.record(&started(0, 8, run(NORMAL, 100)), None);
     let before = desk.all().await;
     assert_eq!((before[0].state, before[0].started, before[0].ended), (RunState::Staging, None, None));
-    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(told()));
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Failed), Some(detail()));
     let after = desk.all().await;
     assert_eq!(after.len(), 1);
     let row = &after[0];
@@ -26,7 +26,7 @@ async fn a_run_is_seen_to_begin_and_to_end() {
 async fn either_order_and_any_repetition_give_the_same_row() {
     let manual = Running { trigger: Some(TriggerId::new("t-1").unwrap()), ..run(Source::Manual, 100) };
     let begin = (started(3, 8, manual.clone()), None);
-    let end = (ended(3, 8, manual, Outcome::Succeeded), Some(told()));
+    let end = (ended(3, 8, manual, Outcome::Succeeded), Some(detail()));
     let mut rows = Vec::new();
     for order in [&[0, 1][..], &[1, 0], &[1], &[0, 0, 1, 1, 0, 1]] {
         let mut desk = Desk::new();
@@ -47,13 +47,13 @@ async fn either_order_and_any_repetition_give_the_same_row() {
 async fn the_first_end_stands_and_detail_that_comes_late_is_filled_in() {
     let mut desk = Desk::new();
     desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Crashed), None);
-    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Succeeded), Some(told()));
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Succeeded), Some(detail()));
     let row = &desk.all().await[0];
     assert_eq!((row.state, row.error.as_str()), (RunState::Lost, ""));
-    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Crashed), Some(told()));
+    desk.record(&ended(0, 8, run(NORMAL, 100), Outcome::Crashed), Some(detail()));
     desk.record(
         &ended(0, 8, run(NORMAL, 100), Outcome::Crashed),
-        Some(Detail { error: "other".into(), ..told() }),
+        Some(Detail { error: "other".into(), ..detail() }),
     );
     let row = &desk.all().await[0];
     assert_eq!((row.state, row.error.as_str(), row.processed), (RunState::Lost, "disk full", 7));
@@ -149,16 +149,17 @@ async fn one_run_is_found_by_its_token() {
 }
 
 #[tokio::test]
-async fn how_much_has_happened_lately_is_told() {
+async fn recent_activity_is_counted() {
     let mut desk = Desk::new();
     for (token, fire, late) in [(1, 1, 7), (2, 100, 30), (3, 101, -5), (4, 102, 10)] {
-        let detail = Detail { started_at: Some(Time(at(fire).0 + late)), ..told() };
+        let detail = Detail { started_at: Some(Time(at(fire).0 + late)), ..detail() };
         desk.record(&ended(0, token, run(NORMAL, fire), Outcome::Succeeded), Some(detail));
     }
-    desk.record(&ended(1, 5, run(Source::Manual, 103), Outcome::Succeeded), Some(told()));
-    let missed = |first, latest, count| unrun(0, first, latest, count, FireResult::Missed(Missed::NoWorker));
+    desk.record(&ended(1, 5, run(Source::Manual, 103), Outcome::Succeeded), Some(detail()));
+    let missed =
+        |first, latest, count| not_run(0, first, latest, count, FireResult::Missed(Missed::NoWorker));
     desk.record(&missed(3, 5, 2), None);
-    desk.record(&unrun(1, 3, 3, 1, FireResult::Misfired), None);
+    desk.record(&not_run(1, 3, 3, 1, FireResult::Misfired), None);
     let pulse = desk.reader.pulse(at(60), at(0)).await.unwrap();
     assert_eq!((pulse.runs, pulse.lags), (4, vec![0, 10, 30]));
     let missed: Vec<_> = pulse.missed.iter().map(|row| (row.reason, row.count, row.latest)).collect();
@@ -166,7 +167,7 @@ async fn how_much_has_happened_lately_is_told() {
     assert_eq!(desk.reader.pulse(at(60), at(10)).await.unwrap().missed, []);
 }
 
-/// Elastic-Job's names: given, then in user code, then over.
+/// Elastic-Job's names: assigned, then in user code, then over.
 #[tokio::test]
 async fn a_run_is_staging_until_its_user_code_is_known_to_have_begun() {
     let mut desk = Desk::new();
@@ -188,7 +189,7 @@ async fn a_run_is_staging_until_its_user_code_is_known_to_have_begun() {
     began(&mut desk, 0, 101);
     let over = desk.all().await.remove(0);
     assert_eq!((over.state, over.started), (RunState::Error, Some(at(101))));
-    // Of one whose start was lost as much is known.
+    // The same is known of a run whose start was lost.
     began(&mut desk, 1, 102);
     desk.record(&started(1, 1, normal()), None);
     let begun = desk.all().await.into_iter().find(|run| run.item == Item(1)).unwrap();

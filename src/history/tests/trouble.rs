@@ -10,7 +10,7 @@ fn one(n: u32) -> Entry {
     ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded)
 }
 
-/// Files beside the history whose names tell of this.
+/// Files next to the history that were set aside as `what`.
 fn aside(dir: &Path, what: &str) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names
@@ -83,7 +83,7 @@ async fn nobody_but_its_owner_reads_or_writes_the_history() {
         };
         files.map(mode).collect::<Vec<_>>()
     };
-    // One that a version before left open to all.
+    // A file that an earlier version left readable by all.
     drop(rusqlite::Connection::open(&path).unwrap());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut desk = Desk::at(dir, Options::default());
@@ -148,7 +148,7 @@ async fn damage_while_it_runs_begins_a_new_file_for_writer_and_readers() {
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
     file.write_all_at(&vec![0xa5; length - 4096], 4096).unwrap();
-    // Pages that are held in memory still serve; a connection that has none of them sees the damage.
+    // Cached pages still serve reads; a connection without them sees the damage.
     drop(desk.writer.store.take());
     for n in 1000..1005 {
         desk.pass(Duration::from_secs(10));
@@ -163,7 +163,7 @@ async fn damage_while_it_runs_begins_a_new_file_for_writer_and_readers() {
 #[tokio::test]
 async fn where_no_file_can_be_made_rows_are_counted_until_one_can() {
     let dir = tempfile::tempdir().unwrap();
-    // A directory in the file's place: nothing is to be opened there, nor is it ours to move.
+    // A directory in place of the file: nothing can be opened there, and it is not ours to move.
     std::fs::create_dir(dir.path().join("history.db")).unwrap();
     let mut desk = Desk::at(dir, Options::default());
     desk.record(&one(0), None);
@@ -217,10 +217,10 @@ async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
         let events = desk.reader.events(crate::EventFilter::default(), Page { size: 9, token: None }).await;
         let kinds: Vec<_> = events.unwrap().0.iter().map(|event| event.kind.as_str()).collect();
         assert_eq!(kinds, ["operation", "job", "worker"], "of version {version}");
-        let gaps = desk.reader.unrun(&job(), at(0), at(9)).await.unwrap();
-        let told: Vec<_> = gaps.iter().map(|gap| (gap.first, gap.became)).collect();
+        let gaps = desk.reader.not_run(&job(), at(0), at(9)).await.unwrap();
+        let found: Vec<_> = gaps.iter().map(|gap| (gap.first, gap.result)).collect();
         assert_eq!(
-            told,
+            found,
             [(at(5), FireResult::Missed(rosterd_domain::item::Missed::Paused))],
             "of version {version}"
         );

@@ -4,7 +4,7 @@ use crate::{EventFilter, EventKind, History};
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Desk {
-    /// Cleans until there is nothing more to clean; how many steps that took.
+    /// Cleans until nothing is left to clean; returns the number of steps.
     pub(super) fn clean(&mut self) -> usize {
         (1..).find(|_| self.writer.step(&[]) > self.flush()).unwrap()
     }
@@ -22,18 +22,18 @@ async fn old_rows_go_in_portions_and_young_ones_stay() {
         desk.recorder.record(&job(), at(0), &started(n, 1, old(n)), None);
     }
     desk.recorder.record(&job(), at(0), &started(0, 2, run(Source::NormalTrigger, 0)), None);
-    desk.recorder.record(&job(), at(0).minus(40 * DAY), &unrun(0, 1, 1, 1, FireResult::Skipped), None);
-    desk.recorder.record(&job(), at(0), &unrun(1, 1, 1, 1, FireResult::Skipped), None);
+    desk.recorder.record(&job(), at(0).minus(40 * DAY), &not_run(0, 1, 1, 1, FireResult::Skipped), None);
+    desk.recorder.record(&job(), at(0), &not_run(1, 1, 1, 1, FireResult::Skipped), None);
     desk.recorder.event(at(0).minus(40 * DAY), None, EventKind::Worker, "old", None);
     desk.recorder.event(at(0), None, EventKind::Worker, "young", None);
     desk.write();
     desk.pass(Duration::from_secs(61));
     assert!(desk.clean() > 1, "one portion was enough");
     assert_eq!(desk.all().await.len(), 1);
-    assert_eq!(desk.reader.unrun(&job(), at(0), at(9)).await.unwrap().len(), 1);
+    assert_eq!(desk.reader.not_run(&job(), at(0), at(9)).await.unwrap().len(), 1);
     let events = desk.reader.events(EventFilter::default(), Page { size: 9, token: None }).await.unwrap().0;
     assert_eq!(events.iter().map(|e| e.text.as_str()).collect::<Vec<_>>(), ["young"]);
-    // Counts of whole days go once a day.
+    // Counts of whole days are pruned once a day.
     desk.pass(DAY);
     desk.clean();
     let days = days(&desk.reader, None, at(0).minus(90 * DAY), at(9)).await;
@@ -50,7 +50,7 @@ async fn what_grows_old_goes_later() {
     desk.pass(2 * DAY);
     desk.clean();
     assert!(desk.all().await.is_empty());
-    // Its end brings it back whole.
+    // Its end restores the whole row.
     desk.record(&ended(0, 1, run(Source::NormalTrigger, 0), Outcome::Succeeded), None);
     assert_eq!(desk.all().await.len(), 1);
 }
@@ -87,7 +87,7 @@ async fn the_oldest_go_when_there_are_too_many_rows_or_bytes() {
     }
 }
 
-/// What workers cause, however much it is, takes nothing from who did what.
+/// Rows that workers cause, however many, displace none of the audit.
 #[tokio::test]
 async fn the_audit_outlives_what_workers_cause() {
     let mut desk = Desk::with(Options { max_rows: 100, queue: 50, ..Options::default() });
@@ -98,7 +98,7 @@ async fn the_audit_outlives_what_workers_cause() {
         desk.recorder.event(at(0), None, EventKind::Worker, "came", None);
         desk.record(&ended(n, 1, run(Source::NormalTrigger, i64::from(n)), Outcome::Succeeded), None);
     }
-    // A queue that is full of runs takes it all the same.
+    // A queue that is full of runs accepts it nevertheless.
     for n in 0..60 {
         desk.recorder.record(&job(), at(0), &started(n, 2, run(Source::NormalTrigger, 1)), None);
     }
@@ -110,13 +110,13 @@ async fn the_audit_outlives_what_workers_cause() {
     desk.clean();
     let filter = || EventFilter { principal: Some("ann".into()), ..EventFilter::default() };
     let found = desk.reader.events(filter(), Page { size: 9, token: None }).await.unwrap().0;
-    let told: Vec<_> = found.iter().map(|event| event.text.as_str()).collect();
-    assert_eq!(told, ["resumed", "paused", "cancelled"]);
+    let texts: Vec<_> = found.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(texts, ["resumed", "paused", "cancelled"]);
     let rest = desk.writer.store.as_ref().unwrap().rows().unwrap();
     assert!(rest.iter().sum::<u64>() <= 100, "{rest:?}");
 }
 
-/// A credential that does much (a worker that registers one job after the other) takes the place of its own rows.
+/// A busy credential (a worker that registers one job after the other) displaces its own rows.
 #[tokio::test]
 async fn one_credential_does_not_take_the_places_of_others_in_the_audit() {
     let mut desk = Desk::with(Options { max_audit: 100, ..Options::default() });
@@ -144,9 +144,9 @@ async fn one_credential_does_not_take_the_places_of_others_in_the_audit() {
     assert_eq!(fleet[0].text, "registered 499", "the newest stay");
 }
 
-/// Through the thread, as it is used.
+/// Through the thread, as in production.
 #[tokio::test]
-async fn a_thread_writes_what_many_record_and_ends_when_told() {
+async fn a_thread_writes_what_many_record_and_ends_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let clock: Clock = Arc::new(|| at(0));
     let path = dir.path().join("history.db");
@@ -180,7 +180,7 @@ async fn a_thread_writes_what_many_record_and_ends_when_told() {
     recorder.record(&job(), at(0), &started(0, 3, run(Source::NormalTrigger, 2)), None);
     recorder.settle().await;
     assert_eq!(recorder.dropped(), 1);
-    // What was recorded before the end is there after it.
+    // Everything recorded before the stop is there after it.
     let (_recorder, reader) = History::open(&path, Options::default(), clock).unwrap();
     let filter = RunFilter { state: Some(crate::RunState::Staging), ..RunFilter::default() };
     let rows = reader.runs(filter, Page { size: 9, token: None }).await.unwrap().0;

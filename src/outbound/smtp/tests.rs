@@ -178,7 +178,10 @@ async fn what_is_refused_is_an_error_with_the_servers_words_and_without_ours() {
         let why = sent.unwrap_err().to_string();
         assert!(why.contains("it said 550 not here"), "{why}");
         assert!(!why.contains("secret") && !why.contains(&STANDARD.encode("\0ann\0secret")), "{why}");
-        assert!(!told.contains(&"DATA".to_owned()), "nothing is handed over to some of them: {told:?}");
+        assert!(
+            !told.contains(&"DATA".to_owned()),
+            "no message is sent to a part of the recipients: {told:?}"
+        );
     }
 }
 

@@ -1,8 +1,8 @@
-//! A digest over all rows: what shows that the database still holds what was written.
+//! A digest over all rows, which shows that the database still holds what was written.
 //!
-//! SQLite's pages carry no checksums, so a flipped bit in a value, or a row that fell out, reads as if nothing
-//! were wrong. Each row has a hash and the digest is the sum of them, so a batch changes it by the rows it
-//! touches, whatever their order. It guards against bad disks, not against malice.
+//! SQLite's pages carry no checksums, so a flipped bit in a value or a lost row would go unnoticed. Each row has a hash
+//! and the digest is their sum, so a batch changes it by the rows that it touches, in any order. It protects against
+//! bad disks, not against malice.
 
 use crate::tree::Stat;
 
@@ -25,7 +25,7 @@ impl Digest {
     }
 }
 
-/// FNV-1a with a finish that spreads the last bytes. Part of the file format: never change it.
+/// FNV-1a with a final step that spreads the last bytes. Part of the file format: never change it.
 fn hash(path: &str, stat: &Stat) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut eat = |bytes: &[u8]| {

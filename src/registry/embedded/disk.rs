@@ -1,7 +1,7 @@
-//! Writing the database: persistent nodes as rows, one SQLite transaction per batch.
+//! Writes the database: persistent nodes as rows, one SQLite transaction per batch.
 //!
-//! Checkpoints are made here and not by SQLite itself, which hides their errors: a database page whose sync
-//! failed must not be taken for written. Called by the store's thread only.
+//! Checkpoints are made here and not by SQLite itself, which hides their errors: a page of the database whose sync
+//! failed must not count as written. Called by the store's thread only.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use super::open::{Ledger, Lock, Opened};
 use crate::paths::Path as NodePath;
 use crate::tree::{Stat, Tree};
 
-/// How many revisions are reserved at once. Transactions on ephemeral nodes alone raise the revision without
-/// writing; after a restart the count goes on behind everything that may have been used.
+/// How many revisions are reserved at once. Transactions that touch only ephemeral nodes raise the revision without a
+/// write; after a restart the count continues above everything that may have been used.
 const REVISIONS: u64 = 65_536;
 
 /// What a batch did to one persistent node.
@@ -33,11 +33,11 @@ impl Row<'_> {
 /// A batch that was not acknowledged by the disk.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// Surely not written, for want of space; the next one may be.
+    /// Certainly not written, for lack of space; the next batch may succeed.
     Full(String),
-    /// Surely not written, and nothing can be trusted any more.
+    /// Certainly not written, and the database can no longer be trusted.
     Failed(String),
-    /// It may be found there after a restart, or not; nothing can be trusted any more.
+    /// It may or may not be there after a restart, and the database can no longer be trusted.
     Unknown(String),
 }
 
@@ -48,16 +48,16 @@ pub(super) struct Disk {
     connection: Connection,
     note: Note,
     ledger: Ledger,
-    /// About how many pages the log holds that were not asked into the database yet.
+    /// About how many pages of the log have not been moved to the database yet.
     pages: usize,
-    /// At how many they are.
+    /// The number of pages at which they are moved.
     checkpoint_pages: usize,
-    /// Released last, when the connection is closed.
+    /// Dropped last, after the connection is closed.
     _lock: Lock,
 }
 
 impl Disk {
-    /// Goes on with a database that was opened and checked.
+    /// Continues with a database that was opened and checked.
     pub(super) fn new(opened: Opened, checkpoint_pages: usize) -> (Self, Tree) {
         let Opened { file, connection, note, ledger, tree, lock } = opened;
         (Self { file, connection, note, ledger, pages: 0, checkpoint_pages, _lock: lock }, tree)
@@ -94,7 +94,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Moves the log's pages to the database if there are enough of them. `Err`: nothing can be trusted.
+    /// Moves the log's pages to the database if there are enough of them. `Err`: the database can no longer be trusted.
     pub(super) fn checkpoint(&mut self) -> Result<(), String> {
         if self.pages < self.checkpoint_pages { Ok(()) } else { self.checkpoint_now("PASSIVE") }
     }
@@ -107,7 +107,7 @@ impl Disk {
     fn checkpoint_now(&mut self, mode: &str) -> Result<(), String> {
         self.pages = 0;
         match self.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())) {
-            // Without space the log keeps everything; it is tried again after as many pages.
+            // Without space the log keeps everything; the next try is after as many pages again.
             Err(error) if code(&error) != Some(ErrorCode::DiskFull) => Err(self.failed(&error)),
             _ => Ok(()),
         }
@@ -119,8 +119,8 @@ impl Disk {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         match code(error) {
-            // The write that found no space came before the frame that makes a commit. A log whose pages are
-            // all in the database is written from its start again, which needs no space.
+            // The write that ran out of space came before the frame that commits. Once all pages of a log are in the
+            // database, SQLite writes the log from its start again, which needs no space.
             Some(ErrorCode::DiskFull) => match self.checkpoint_now("PASSIVE") {
                 Ok(()) => WriteError::Full(format!(
                     "the disk of {} is full: free some space, the store then goes on by itself",
@@ -147,13 +147,17 @@ fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
 
 fn stage(connection: &Connection, rows: &[Row<'_>], ledger: Ledger) -> rusqlite::Result<()> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let mut put = connection.prepare_cached(
-        "INSERT INTO node (path, data, version, created, modified) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (path) DO UPDATE SET data = ?2, version = ?3, created = ?4, modified = ?5",
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO node (path, data, version, created, modified) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    // Nearly every row that is written exists already: trying to insert it first would cost another search.
+    let mut update = connection.prepare_cached(
+        "UPDATE node SET data = ?2, version = ?3, created = ?4, modified = ?5 WHERE path = ?1",
     )?;
     let mut delete = connection.prepare_cached("DELETE FROM node WHERE path = ?1")?;
-    for Row { path, after, .. } in rows {
-        match after {
+    for Row { path, before, after } in rows {
+        let put = if before.is_some() { &mut update } else { &mut insert };
+        let changed = match after {
             Some(stat) => put.execute(params![
                 path.as_str(),
                 &*stat.data,
@@ -163,6 +167,10 @@ fn stage(connection: &Connection, rows: &[Row<'_>], ledger: Ledger) -> rusqlite:
             ])?,
             None => delete.execute([path.as_str()])?,
         };
+        if changed != 1 {
+            // The rows are not the ones that we left there, so the database cannot be trusted.
+            return Err(rusqlite::Error::StatementChangedRows(changed));
+        }
     }
     connection
         .prepare_cached("UPDATE ledger SET batch = ?1, rows = ?2, sum = ?3, ceiling = ?4 WHERE id = 1")?
@@ -175,7 +183,7 @@ fn stage(connection: &Connection, rows: &[Row<'_>], ledger: Ledger) -> rusqlite:
     Ok(())
 }
 
-/// SQLite's integers are signed: the same 64 bits.
+/// SQLite's integers are signed; this keeps the 64 bits as they are.
 fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
 }

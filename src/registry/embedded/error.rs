@@ -18,7 +18,7 @@ pub enum OpenError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// The directory cannot be made, or is not its owner's alone.
+    /// The directory cannot be created, or others than its owner have access to it.
     #[error("data_dir {} cannot be used: {source}", dir.display())]
     Shared {
         /// The directory.
@@ -35,7 +35,7 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The database has gone.
+    /// The database file is missing although there was one.
     #[error(
         "{} is missing, but {} says that a store was here; put the file back from a backup, or, to \
          start with an empty store, move the whole directory away",
@@ -44,10 +44,10 @@ pub enum OpenError {
     Missing {
         /// The missing file.
         database: PathBuf,
-        /// What speaks for it.
+        /// The file that shows that there was a database.
         evidence: PathBuf,
     },
-    /// Something else's file.
+    /// The file belongs to another program.
     #[error(
         "{} is not a store of rosterd ({reason}); check the data directory's path, and move the file away if \
          it does not belong there",
@@ -56,10 +56,10 @@ pub enum OpenError {
     Foreign {
         /// The file.
         file: PathBuf,
-        /// How that shows.
+        /// How we can tell.
         reason: String,
     },
-    /// Made by a later version.
+    /// Written by a later version.
     #[error(
         "{} has format {found}, this version of rosterd reads format {known}; run the version that wrote it, or \
          a later one",
@@ -70,7 +70,7 @@ pub enum OpenError {
         file: PathBuf,
         /// Its format.
         found: i64,
-        /// Ours.
+        /// The format that this version knows.
         known: i64,
     },
     /// Another namespace's registry.
@@ -82,12 +82,12 @@ pub enum OpenError {
     Namespace {
         /// The file.
         file: PathBuf,
-        /// Whose it is.
+        /// The namespace that it belongs to.
         found: String,
-        /// Whose was asked for.
+        /// The namespace that was asked for.
         asked: String,
     },
-    /// The file is not what was written.
+    /// The file does not hold what was written.
     #[error(
         "{} is damaged: {reason}; check the disk, then restore the whole directory from a backup. Nothing was \
          changed",
@@ -99,7 +99,7 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The latest changes are not there.
+    /// The latest changes are missing.
     #[error(
         "{} has lost its latest changes: {noted} batches were acknowledged, {found} are there; put {}-wal back \
          next to it, or restore the whole directory from a backup. To go on without the lost changes, delete {}",
@@ -108,7 +108,7 @@ pub enum OpenError {
     LostTail {
         /// The database.
         file: PathBuf,
-        /// The file that knows what was acknowledged.
+        /// The file that records which batch was acknowledged last.
         note: PathBuf,
         /// The last acknowledged batch.
         noted: u64,

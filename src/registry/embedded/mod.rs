@@ -1,10 +1,9 @@
 //! The embedded registry: the store of a single node, in this process and on its disk.
 //!
-//! One thread owns the tree and the database (`store`); callers hand transactions over through a bounded queue
-//! and are answered when their batch is synced. Persistent nodes are on disk (`disk`), opened and checked by
-//! `open`; the session, its ephemeral nodes and the hints are in memory and end with the process, so every
-//! start is a new session.
-//! It never answers before the sync, never retries a failed sync, and never starts empty where something was.
+//! One thread owns the tree and the database (`store`); callers pass transactions through a bounded queue and get their
+//! answer once the batch is synced. Persistent nodes are on disk (`disk`), opened and checked by `open`; the session,
+//! its ephemeral nodes and the hints are in memory and end with the process, so every start is a new session. It never
+//! answers before the sync, never retries a failed sync, and never starts empty if there was data.
 
 mod digest;
 mod disk;
@@ -17,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use tokio::sync::oneshot;
 
 pub use error::OpenError;
 
-use self::store::{Command, Limits, Pending, Store};
+use self::store::{Command, Limits, Pending, Store, Watched};
 use super::hints::HintQueue;
 use super::lower::lower;
 use super::paths::Paths;
@@ -42,9 +41,9 @@ use super::{DumpNode, Hints, Read, ReadError, Registry, View};
 pub const DEFAULT_QUEUE: usize = 16_384;
 /// How many transactions share one sync at most.
 pub const DEFAULT_BATCH: usize = 1_000;
-/// After how many bytes no more transactions join a batch.
+/// A batch that has reached this number of bytes accepts no more transactions.
 pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
-/// After about how many pages in the log they are moved to the database.
+/// Once the log holds about this many pages, they are moved to the database.
 pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
 
 /// How the store is opened.
@@ -75,10 +74,7 @@ impl EmbeddedOptions {
     }
 }
 
-/// The jobs that the session watches.
-type Watched = Arc<Mutex<BTreeSet<JobName>>>;
-
-/// The one session of an embedded store. Dropping it waits for what was handed over and closes the store.
+/// The one session of an embedded store. Dropping it waits for the transactions in its queue and closes the store.
 #[derive(Debug)]
 pub struct EmbeddedRegistry {
     paths: Arc<Paths>,
@@ -93,7 +89,7 @@ pub struct EmbeddedRegistry {
 }
 
 impl EmbeddedRegistry {
-    /// Opens the store in `dir`, or makes one if nothing was ever stored there. Blocks while it reads all of it.
+    /// Opens the store in `dir`, or creates it if nothing was ever stored there. Blocks while it reads all of it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let paths = Arc::new(Paths::new(&options.namespace));
         let opened = open::Opened::open(dir, &options.namespace, &paths)?;
@@ -121,7 +117,7 @@ impl EmbeddedRegistry {
         })
     }
 
-    /// When something was last written in `dir`, as the machine's clock said then.
+    /// When something was last written in `dir`, by the machine's clock at that time.
     pub fn last_written(dir: &Path) -> Option<std::time::SystemTime> {
         open::last_written(dir)
     }
@@ -131,7 +127,7 @@ impl EmbeddedRegistry {
         open::is_in(dir)
     }
 
-    /// Hands a command over; the text says why it could not be.
+    /// Sends a command to the thread; the text says why that failed.
     fn send(&self, command: Command) -> Result<(), String> {
         let Some(commands) = &self.commands else { return Err(STOPPED.into()) };
         let size = command.size();
@@ -153,7 +149,7 @@ impl EmbeddedRegistry {
     {
         let (reply, answer) = oneshot::channel();
         let look = Box::new(move |view: Result<View<'_>, ReadError>| {
-            // The reader may have gone meanwhile.
+            // The caller may have dropped its future meanwhile.
             let _ = reply.send(view.and_then(look));
         });
         if let Err(text) = self.send(Command::Read(look)) {
@@ -180,13 +176,13 @@ impl Registry for EmbeddedRegistry {
         self.commit_all(vec![txn]).pop().unwrap_or_else(|| ready(Commit::Unknown).boxed())
     }
 
-    /// What is handed over together shares a sync, as far as the limits allow.
+    /// Transactions that are committed together share a sync, as far as the limits allow.
     fn commit_all(&self, txns: Vec<Txn>) -> Vec<BoxFuture<'static, Commit>> {
         let mut group = Vec::with_capacity(txns.len());
         let answers: Vec<_> = txns
             .into_iter()
             .map(|txn| {
-                // Spelled out here, so that the one thread has less to do.
+                // Lowered here, on the caller's thread, so that the store's one thread has less to do.
                 let lowered = lower(&self.paths, &txn)?;
                 let (reply, answer) = oneshot::channel();
                 group.push(Pending { txn, lowered, reply });
@@ -197,7 +193,7 @@ impl Registry for EmbeddedRegistry {
         let answers = answers.into_iter().map(|answer| match (answer, &refused) {
             (Err(text), _) => ready(Commit::Conflict(text)).boxed(),
             (Ok(_), Some(text)) => ready(Commit::Unavailable(text.clone())).boxed(),
-            // No answer: the thread broke down with the transaction in flight.
+            // No answer: the thread failed with the transaction in flight.
             (Ok(answer), None) => answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed(),
         });
         answers.collect()
@@ -252,7 +248,7 @@ impl Registry for EmbeddedRegistry {
     }
 
     fn told_at(&self, _: &CoordinatorId) -> Read<Option<Time>> {
-        // Its clock is this machine's.
+        // The store's clock is this machine's.
         ready(Ok(None)).boxed()
     }
 
@@ -266,7 +262,7 @@ impl Registry for EmbeddedRegistry {
     }
 
     fn watch_items(&self, _: &JobName, _: u32) {
-        // All that changes is seen here anyway.
+        // Every change is seen here anyway.
     }
 
     fn unwatch(&self, job: &JobName) {

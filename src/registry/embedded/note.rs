@@ -1,9 +1,9 @@
 //! The note beside the database: which batch was acknowledged last.
 //!
-//! SQLite takes a damaged or missing write-ahead log for one that ends earlier, and goes on without what stood
-//! behind: acknowledged writes would be gone and nobody would know. The note is written after each sync and
-//! before the answers, without a sync of its own. So it survives a kill, and after a loss of power it can only
-//! be older than the database, which is no alarm.
+//! SQLite takes a damaged or missing write-ahead log for one that ends earlier, and continues without the rest:
+//! acknowledged writes would be lost and nobody would know. The note is written after each sync and before the answers,
+//! without a sync of its own. So it survives a kill, and after a power loss it can only be older than the database,
+//! which is harmless.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -47,7 +47,7 @@ impl Note {
         })
     }
 
-    /// Opens the note, or makes it, durably.
+    /// Opens the note, or creates it durably.
     pub(super) fn open(dir: &Path, batch: u64) -> Result<Self, OpenError> {
         let path = Self::path(dir);
         if !path.exists() {
@@ -61,7 +61,7 @@ impl Note {
         Ok(Self { file, warned: false })
     }
 
-    /// Overwrites the note in place. A failure only blunts a check, so it is told once and no more.
+    /// Overwrites the note in place. A failure only weakens a check, so it is logged once.
     pub(super) fn write(&mut self, batch: u64) {
         if let Err(error) = self.file.write_all_at(text(batch).as_bytes(), 0)
             && !std::mem::replace(&mut self.warned, true)
@@ -76,7 +76,7 @@ fn text(batch: u64) -> String {
 }
 
 fn write_new(path: &Path, batch: u64) -> std::io::Result<()> {
-    // What a crash left, or somebody put there: never written through.
+    // Left by a crash, or put there by somebody else: never write through it.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -86,7 +86,7 @@ fn write_new(path: &Path, batch: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Makes names in a directory durable.
+/// Makes the names in a directory durable.
 pub(super) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| OpenError::io("syncing", dir, e))
 }

@@ -1,8 +1,7 @@
-//! Opening the database: everything is read once and checked.
+//! Opens the database: reads everything once and checks it.
 //!
-//! The lock, the structure, the digest over all rows, and that nothing acknowledged is missing. Whatever does
-//! not hold is an error that says what to do; nothing is repaired, emptied or changed on the way. Called when
-//! the registry is opened.
+//! It checks the lock, the structure, the digest over all rows, and that nothing acknowledged is missing. A check that
+//! fails is an error that says what to do; nothing is repaired, emptied or changed. Called when the registry is opened.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -35,12 +34,12 @@ const SCHEMA: &str = "
         batch INTEGER NOT NULL, rows INTEGER NOT NULL, sum INTEGER NOT NULL, ceiling INTEGER NOT NULL
     ) STRICT;";
 
-/// What the database says of itself, in its one row.
+/// What the database says about itself, in its one row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ledger {
     pub(super) batch: u64,
     pub(super) digest: Digest,
-    /// No revision above it was ever answered.
+    /// No revision above it was ever given out.
     pub(super) ceiling: Revision,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens or makes the database and reads the tree.
+    /// Opens or creates the database and reads the tree.
     pub(super) fn open(dir: &Path, namespace: &Namespace, paths: &Paths) -> Result<Self, OpenError> {
         private::dir(dir).map_err(|source| OpenError::Shared { dir: dir.to_owned(), source })?;
         let file = dir.join(DATABASE);
@@ -82,19 +81,19 @@ impl Opened {
     }
 }
 
-/// The latest of the files that each commit writes.
+/// The modification time of the latest of the files that each commit writes.
 pub(super) fn last_written(dir: &Path) -> Option<std::time::SystemTime> {
     let file = dir.join(DATABASE);
     let files = [Note::path(dir), with_suffix(&file, "-wal"), file];
     files.iter().filter_map(|file| file.metadata().ok()?.modified().ok()).max()
 }
 
-/// Whether there is a database, or what speaks for one.
+/// Whether there is a database, or evidence of one.
 pub(super) fn is_in(dir: &Path) -> bool {
     dir.join(DATABASE).exists() || Note::path(dir).exists()
 }
 
-/// SQLite's integers are signed: the same 64 bits.
+/// SQLite's integers are signed; this keeps the 64 bits as they are.
 fn unsigned(number: i64) -> u64 {
     u64::from_ne_bytes(number.to_ne_bytes())
 }
@@ -105,7 +104,7 @@ pub(super) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that is just being started holds a copy of it for a moment.
+        // Closing the file is not enough: a child process that is being started holds a copy of it for a moment.
         let _ = self.0.unlock();
     }
 }
@@ -126,8 +125,7 @@ fn lock(dir: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-/// Makes sure that there is a database which SQLite may open without harm: ours, or a new one where nothing
-/// ever was.
+/// Makes sure that there is a database which SQLite may open without harm: ours, or a new one if there never was any.
 fn prepare(dir: &Path, file: &Path, noted: Option<u64>, namespace: &Namespace) -> Result<(), OpenError> {
     let log = with_suffix(file, "-wal");
     let start = match read_start(file) {
@@ -145,7 +143,7 @@ fn prepare(dir: &Path, file: &Path, noted: Option<u64>, namespace: &Namespace) -
         return Err(OpenError::damaged(file, "it is empty"));
     }
     if !start.starts_with(b"SQLite format 3\0") {
-        // Ours once, if the note says so.
+        // It was ours once, if there is a note.
         let reason = "it does not begin as an SQLite database does";
         return Err(match noted {
             Some(_) => OpenError::damaged(file, reason),
@@ -168,7 +166,7 @@ fn read_start(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Makes the database under another name first, so that under its own it is always whole.
+/// Creates the database under another name first, so that under its own name it is always complete.
 fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenError> {
     let draft = with_suffix(file, ".new");
     let made = (|| {
@@ -178,7 +176,7 @@ fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenErro
                 _ => {}
             }
         }
-        // SQLite gives the files beside it the same mode.
+        // SQLite gives its other files the same mode.
         private::create(&draft)?;
         write_schema(&draft, namespace).map_err(std::io::Error::other)?;
         File::open(&draft)?.sync_all()?;
@@ -189,9 +187,9 @@ fn create(dir: &Path, file: &Path, namespace: &Namespace) -> Result<(), OpenErro
     sync_way(dir)
 }
 
-/// Makes the names on the way to a new store's directory durable: whoever made them may not have, and the store would
-/// go with the topmost of them. What is made with a file lies on one file system, and where we may not look we have made
-/// nothing.
+/// Makes the names of the directories above a new store durable: their creator may not have done so, and a power loss
+/// would take the store with them. Directories that were created along with it are on the same file system, and a
+/// directory that we may not open was not created by us.
 fn sync_way(dir: &Path) -> Result<(), OpenError> {
     use std::os::unix::fs::MetadataExt as _;
     let dir = dir.canonicalize().map_err(|e| OpenError::io("looking for", dir, e))?;
@@ -206,8 +204,8 @@ fn sync_way(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Makes durable what was found. The log of a process that was killed may be in the system's memory alone: whoever is
-/// told of what stands in it acts on it, and a loss of power must not take it back.
+/// Makes what was found durable. The log of a killed process may still be in the page cache alone: callers act on what
+/// they read from it, so a power loss must not revert it.
 fn sync_found(dir: &Path, file: &Path) -> Result<(), OpenError> {
     let log = with_suffix(file, "-wal");
     match File::open(&log).and_then(|log| log.sync_all()) {
@@ -231,11 +229,11 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(damage)?;
-    // SQLite must not make a checkpoint whose errors nobody sees, nor remove a log that could not be read.
+    // SQLite must not make a checkpoint whose errors go unnoticed, nor remove a log that it could not read.
     connection
         .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
         .map_err(damage)?;
-    // Exclusive before the first access: then there is no shared-memory file, which a full disk could tear away.
+    // Exclusive before the first access: then there is no shared-memory file, which fails badly on a full disk.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(damage)?;
     let application: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(damage)?;

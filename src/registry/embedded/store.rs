@@ -1,33 +1,36 @@
 //! The thread that owns the tree and the database.
 //!
-//! It takes what waits, applies it to the tree, writes what changed in one SQLite transaction, and only when
-//! that is synced it answers, gives hints and serves reads. If the disk refuses, the tree is put back to what
-//! it was and everybody in the batch is told so. After a failure that leaves open what the disk holds, it
-//! fences itself: from then on it answers nothing but the reason. Fed by `EmbeddedRegistry`.
+//! It takes what waits in the queue, applies it to the tree, writes the changes in one SQLite transaction, and only
+//! once that is synced it answers, sends hints and serves reads. If the disk refuses, the tree is rolled back and every
+//! caller of the batch gets the error. After a failure that leaves the state of the disk unknown it fences itself: from
+//! then on it answers only with the reason. Fed by `EmbeddedRegistry`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rosterd_domain::id::JobName;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::oneshot;
 
-use super::Watched;
 use super::disk::{Disk, Row, WriteError};
 use crate::hints::{HintQueue, told};
 use crate::lower::Lowered;
 use crate::paths::{Path, Paths};
 use crate::tree::{Change, SessionId, Stat, Tree};
+
+/// The jobs that the session watches.
+pub(super) type Watched = Arc<Mutex<BTreeSet<JobName>>>;
 use crate::{Hint, ReadError, SessionState, View, conflict};
 use rosterd_runtime::mutants;
 
-/// The process is the session.
+/// There is one session: the process.
 const SESSION: SessionId = SessionId(1);
 
-/// What the thread is asked for.
+/// A request to the thread.
 pub(super) enum Command {
-    /// These, in their order.
+    /// Apply these, in this order.
     Commit(Vec<Pending>),
     Read(Look),
 }
@@ -42,7 +45,7 @@ impl Command {
     }
 }
 
-/// A read: runs on the thread, so it only copies what it needs.
+/// A read. It runs on the thread, so it only copies what it needs.
 pub(super) type Look = Box<dyn FnOnce(Result<View<'_>, ReadError>) + Send>;
 
 /// A transaction that waits for its answer.
@@ -52,7 +55,7 @@ pub(super) struct Pending {
     pub(super) reply: oneshot::Sender<Commit>,
 }
 
-/// How much shares one sync.
+/// The limits of what shares one sync.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) transactions: usize,
@@ -66,7 +69,7 @@ pub(super) struct Store {
     limits: Limits,
     watched: Watched,
     hints: HintQueue,
-    /// Why nothing is served any more.
+    /// Why the store no longer serves anything.
     fenced: Option<String>,
     /// The last write found no space.
     full: bool,
@@ -98,7 +101,7 @@ impl Batch {
     }
 }
 
-/// However the thread ends, whoever waits for hints learns that the session is over.
+/// However the thread ends, the receiver of hints learns that the session is over.
 struct Goodbye(HintQueue);
 
 impl Drop for Goodbye {
@@ -123,8 +126,7 @@ impl Store {
         Self { tree, disk, paths, limits, watched, hints, fenced: None, full: false }
     }
 
-    /// Serves until every sender is gone, then closes the database.
-    /// `waiting` counts what is in the queue.
+    /// Serves until every sender is dropped, then closes the database. `waiting` counts what is in the queue.
     pub(super) fn run(mut self, inbox: &Receiver<Command>, waiting: &AtomicUsize) {
         let _goodbye = Goodbye(self.hints.clone());
         while let Ok(command) = inbox.recv() {
@@ -151,7 +153,7 @@ impl Store {
     }
 
     fn serve(&mut self, batch: Batch) {
-        mutants::panic_if_told("panic-registry");
+        mutants::panic_if_injected("panic-registry");
         let Batch { commits, reads, .. } = batch;
         if !commits.is_empty() {
             self.commit(commits);
@@ -187,10 +189,10 @@ impl Store {
         match self.persist(&changes) {
             Ok(()) => {
                 self.full = false;
-                // Who has the answer finds what it was to be told of before.
+                // Hints first: a caller that has its answer finds the hints that precede it.
                 self.tell(&changes);
                 for (pending, answer) in commits.into_iter().zip(answers) {
-                    // Who asked may have gone; the transaction stands.
+                    // The caller may have dropped its future; the transaction stands.
                     let _ = pending.reply.send(answer);
                 }
             }
@@ -201,12 +203,13 @@ impl Store {
         }
     }
 
-    /// Brings what a batch changed to the disk: each node once, as it is now.
+    /// Writes the nodes that a batch changed to the disk: each node once, in its current state.
     fn persist(&mut self, changes: &[Change]) -> Result<(), WriteError> {
-        let mut first: BTreeMap<&Path, Option<&Stat>> = BTreeMap::new();
-        for change in changes {
-            first.entry(&change.path).or_insert(change.before.as_ref());
-        }
+        let mut first: Vec<(&Path, Option<&Stat>)> =
+            changes.iter().map(|change| (&change.path, change.before.as_ref())).collect();
+        // Of the changes to a node the first one stays in front: it says what the disk has.
+        first.sort_by_key(|(one, _)| *one);
+        first.dedup_by(|(later, _), (earlier, _)| later == earlier);
         let persistent = |stat: Option<&'_ Stat>| stat.is_some_and(|stat| stat.owner.is_none());
         let mut rows = Vec::with_capacity(first.len());
         for (path, before) in first {
@@ -223,7 +226,7 @@ impl Store {
         self.disk.write(&rows, revision)
     }
 
-    /// Nothing of the batch stands, and what was a conflict was one with something that never came to be.
+    /// Nothing of the batch stands. A conflict in it may have been with a write that never took effect.
     fn refuse(&mut self, commits: Vec<Pending>, answers: &[Commit], error: WriteError) {
         match error {
             WriteError::Full(text) => {

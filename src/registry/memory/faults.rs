@@ -1,6 +1,6 @@
-//! Where a test may interfere with the store in memory, and where it may watch.
+//! Where a test can interfere with the in-memory store, and where it can observe it.
 //!
-//! Called by the store only. None of these is called while the store is locked, except the observer.
+//! Called by the store only. All but the observer are called while the store is not locked.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rosterd_domain::txn::Txn;
 
 use crate::{Hint, View};
 
-/// What is to happen to one commit.
+/// What happens to one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CommitFault {
     /// Nothing out of the ordinary.
@@ -17,43 +17,43 @@ pub enum CommitFault {
     None,
     /// The request is lost: never applied, answered `Unknown`.
     LoseBefore,
-    /// The reply is lost: applied if it holds, answered `Unknown`.
+    /// The reply is lost: applied if its guards hold, answered `Unknown`.
     LoseAfter,
     /// Not applied, answered `Unavailable` with this text.
     Refuse(String),
 }
 
-/// What is to happen to one hint.
+/// What happens to one hint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum HintFault {
-    /// It is given at once.
+    /// It is delivered at once.
     #[default]
     None,
-    /// It is given later.
+    /// It is delivered later.
     Delay(Duration),
-    /// It is never given.
+    /// It is never delivered.
     Lose,
 }
 
-/// What a delay is asked for.
+/// What can be delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// From handing a transaction over to its being applied.
+    /// From handing a transaction over until it is applied.
     Commit,
-    /// From its being applied to its answer.
+    /// From when it is applied until it is answered.
     Reply,
-    /// From asking to reading.
+    /// From the request until the read.
     Read,
 }
 
-/// The faults of a simulation. Asked with the session's name; a `&self` that answers from a seed.
+/// The faults of a simulation. Called with the session's name; takes `&self`, and answers from a seed.
 pub trait Faults: Send + Sync + 'static {
     /// Asked once per transaction, when it is handed over.
     fn on_commit(&self, _session: &str, _txn: &Txn) -> CommitFault {
         CommitFault::None
     }
 
-    /// Asked once per read; a text: the read is `Unavailable`.
+    /// Asked once per read; `Some`: the read is `Unavailable`, with this text.
     fn on_read(&self, _session: &str, _read: &'static str) -> Option<String> {
         None
     }
@@ -83,22 +83,22 @@ pub enum Cause<'a> {
     Txn(&'a Txn),
     /// The session ended, and its ephemeral nodes went.
     SessionEnd,
-    /// A foreign tool's hand.
+    /// A write by a foreign tool.
     Foreign,
 }
 
-/// What the observer sees, after each change and before anybody is told of it.
+/// What the observer sees, after each change and before any hint of it is delivered.
 pub struct Seen<'a> {
     /// The number of the change.
     pub revision: Revision,
-    /// Whose it is.
+    /// The session that made it.
     pub session: &'a str,
-    /// What it is.
+    /// Why it was made.
     pub cause: Cause<'a>,
     /// The tree after it.
     pub view: View<'a>,
 }
 
-/// Watches every change. It is called under the store's lock: it may read the view and may panic, but must
-/// not call the store.
+/// Observes every change. It is called under the store's lock: it may read the view and may panic, but must not call
+/// the store.
 pub type Observer = Box<dyn FnMut(&Seen<'_>) + Send>;

@@ -1,8 +1,8 @@
-//! The registry in memory: the model that the simulation runs on, and the fastest way to test a coordinator.
+//! The in-memory registry: the model that the simulation runs on, and the fastest way to test a coordinator.
 //!
-//! It is deterministic: no threads, no clock, no unordered maps. Without delays a transaction is applied
-//! within the call that hands it over; delays come from the [`Faults`] and are slept on tokio's clock, which a
-//! test can pause. It keeps nothing on disk and no server ships it. Used by tests only.
+//! It is deterministic: no threads, no clock, no unordered maps. Without delays a transaction is applied within the
+//! call that hands it over; delays come from the [`Faults`] and use tokio's clock, which a test can pause. It keeps
+//! nothing on disk and is not part of the server. Used by tests only.
 
 mod faults;
 mod session;
@@ -33,7 +33,7 @@ pub struct SessionOptions {
     pub timeout: Option<Duration>,
 }
 
-/// What a store held at one time, and what outlives all sessions: such as a copy of its directory.
+/// What a store held at one time, without its sessions: like a copy of its directory.
 #[derive(Debug, Clone)]
 pub struct Copied(Tree);
 
@@ -58,7 +58,7 @@ struct Inner {
     opened: u64,
     observer: Option<Observer>,
     clock: Option<StoreClock>,
-    /// When each coordinator wrote of itself.
+    /// When each coordinator last wrote about itself.
     told: BTreeMap<CoordinatorId, Time>,
 }
 
@@ -66,12 +66,12 @@ struct Session {
     name: Arc<str>,
     state: State,
     watched: BTreeSet<JobName>,
-    /// Of which it asks for the marks of items.
+    /// The jobs for whose disabled marks it gets hints.
     items: BTreeSet<JobName>,
     hints: HintQueue,
     /// Hints that came while the session was suspended.
     missed: Vec<Hint>,
-    /// It is over in the tree, and who holds it has not heard so.
+    /// The session has ended in the tree, and its holder does not know yet.
     over: bool,
     /// Transactions that were handed over and are not applied yet, in order.
     queue: VecDeque<Waiting>,
@@ -106,7 +106,7 @@ impl MemoryStore {
         let mut tree = Tree::new(Revision(0));
         let roots: Vec<Op> =
             paths.roots().into_iter().map(|path| Op::Ensure { path, data: forms::empty() }).collect();
-        // Folders in an empty tree: nothing can refuse them.
+        // Nothing can refuse to create folders in an empty tree.
         let _ = tree.apply(&roots, SessionId(0));
         let inner = Inner {
             tree,
@@ -119,35 +119,12 @@ impl MemoryStore {
         Self { shared: Arc::new(Shared { paths, faults, inner: Mutex::new(inner) }) }
     }
 
-    /// Opens a session. Its name is `{name}#{n}` and was never used before. Dropping the registry does not
-    /// end the session, as a crash of its coordinator would not: [`expire`](Self::expire) does.
-    pub fn open(&self, name: &str, options: SessionOptions) -> MemoryRegistry {
-        let mut inner = self.shared.lock();
-        inner.opened += 1;
-        let id = SessionId(inner.opened);
-        let name: Arc<str> = format!("{name}#{}", id.0).into();
-        let session = Session {
-            name: name.clone(),
-            state: State::new(),
-            watched: BTreeSet::new(),
-            items: BTreeSet::new(),
-            hints: HintQueue::default(),
-            missed: Vec::new(),
-            over: false,
-            queue: VecDeque::new(),
-            handed_over: 0,
-        };
-        inner.sessions.insert(id, session);
-        drop(inner);
-        MemoryRegistry::new(self.clone(), id, name, options)
-    }
-
     /// Calls `observer` after every change from now on.
     pub fn observe(&self, observer: Observer) {
         self.shared.lock().observer = Some(observer);
     }
 
-    /// Gives the store a clock of its own, as servers have that are not on this machine.
+    /// Gives the store a clock of its own, like that of servers on other machines.
     pub fn set_clock(&self, clock: StoreClock) {
         self.shared.lock().clock = Some(clock);
     }
@@ -158,14 +135,14 @@ impl MemoryStore {
         inner.sessions.values().map(|s| (s.name.to_string(), s.state.get())).collect()
     }
 
-    /// The jobs of which a session asks for hints.
+    /// The jobs that a session watches.
     pub fn watched(&self, session: &str) -> BTreeSet<JobName> {
         let inner = self.shared.lock();
         let session = inner.named(session).and_then(|id| inner.sessions.get(&id));
         session.map(|session| session.watched.clone()).unwrap_or_default()
     }
 
-    /// Ends a session: its ephemeral nodes go, what it still asks for is answered `Fenced`. Says whether there
+    /// Ends a session: its ephemeral nodes go, and its pending requests are answered `Fenced`. Returns whether there
     /// was such a session.
     pub fn expire(&self, session: &str) -> bool {
         let mut inner = self.shared.lock();
@@ -187,8 +164,8 @@ impl MemoryStore {
         true
     }
 
-    /// Ends a session in the tree alone: its ephemerals go, and others are told. Who holds it hears of nothing before
-    /// [`Self::expire`], as one does that is cut off; one that is not hears at once.
+    /// Ends a session in the tree alone: its ephemeral nodes go, and other sessions get hints. A holder that is cut off
+    /// does not notice before [`Self::expire`]; one that is connected notices at once.
     pub fn end_unheard(&self, session: &str) -> bool {
         let mut inner = self.shared.lock();
         let Some(id) = inner.named(session) else { return false };
@@ -213,7 +190,7 @@ impl MemoryStore {
         Copied(self.shared.lock().tree.persistent())
     }
 
-    /// All sessions end, and it holds what it held then.
+    /// Ends all sessions and restores the content of the copy.
     pub fn put_back(&self, copied: Copied) {
         for (session, _) in self.sessions().iter().filter(|(_, state)| *state != SessionState::Gone) {
             self.expire(session);
@@ -221,12 +198,13 @@ impl MemoryStore {
         self.shared.lock().tree = copied.0;
     }
 
-    /// Cuts a session off: commits and reads wait until it is resumed or ended; hints wait as well.
+    /// Cuts a session off: commits, reads and hints wait until it is resumed or ended.
     pub fn suspend(&self, session: &str) -> bool {
         self.move_to(session, SessionState::Connected, SessionState::Suspended)
     }
 
-    /// Connects a suspended session again: what waits is carried out in order. One that is over hears so then.
+    /// Reconnects a suspended session: what waits is carried out in order. If the session is over, its holder learns
+    /// that now.
     pub fn resume(&self, session: &str) -> bool {
         let is_over = |inner: &Inner| {
             inner.named(session).and_then(|id| inner.sessions.get(&id)).is_some_and(|session| session.over)
@@ -242,13 +220,13 @@ impl MemoryStore {
         moved
     }
 
-    /// Writes (or, without data, deletes) a node as a foreign tool would: `path` is relative to the job, as
-    /// `dump` shows it. Says whether it could be done.
+    /// Writes (or, without data, deletes) a node as a foreign tool would: `path` is relative to the job, as `dump`
+    /// shows it. Returns whether that was possible.
     pub fn foreign(&self, job: &JobName, path: &str, data: Option<&[u8]>, ephemeral: bool) -> bool {
         let Some(path) = Path::stored(&format!("{}{path}", self.shared.paths.job(job))) else { return false };
         let mut inner = self.shared.lock();
         let op = match data {
-            // Whose it is stays as it is.
+            // The owner of the node does not change.
             Some(data) if inner.tree.get(&path).is_some() => {
                 Op::Set { path, data: data.into(), expect: None }
             }
@@ -349,7 +327,7 @@ impl MemoryStore {
 }
 
 impl Shared {
-    /// A panicking observer is a failed test, not a damaged tree: the change it saw was complete.
+    /// A panicking observer is a failed test, not a damaged tree: the change that it saw was complete.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -400,7 +378,7 @@ impl Inner {
         }
     }
 
-    /// Shows a change to the observer and says who is to be told.
+    /// Shows a change to the observer and returns the hints to deliver.
     fn applied(&mut self, paths: &Paths, id: SessionId, change: &Applied, cause: Cause<'_>) -> Vec<Delivery> {
         if let Some(observer) = &mut self.observer {
             let session = self.sessions.get(&id).map_or("", |session| &session.name);

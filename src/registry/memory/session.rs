@@ -1,6 +1,6 @@
-//! One session with the store in memory: the registry port on top of it.
+//! One session of the in-memory store: implements the registry port.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switch
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
-use super::{MemoryStore, SessionOptions, Step};
+use super::state::State;
+use super::{MemoryStore, Session, SessionOptions, Step};
+use crate::hints::HintQueue;
 use crate::tree::SessionId;
 use crate::{DumpNode, Hints, Read, ReadError, Registry, View};
 
@@ -22,11 +24,32 @@ pub struct MemoryRegistry {
     options: SessionOptions,
 }
 
-impl MemoryRegistry {
-    pub(super) fn new(store: MemoryStore, id: SessionId, name: Arc<str>, options: SessionOptions) -> Self {
-        Self { store, id, name, options }
+impl MemoryStore {
+    /// Opens a session. Its name is `{name}#{n}` and was never used before. Dropping the registry does not end the
+    /// session, just as a crash of its coordinator would not: [`expire`](Self::expire) does.
+    pub fn open(&self, name: &str, options: SessionOptions) -> MemoryRegistry {
+        let mut inner = self.shared.lock();
+        inner.opened += 1;
+        let id = SessionId(inner.opened);
+        let name: Arc<str> = format!("{name}#{}", id.0).into();
+        let session = Session {
+            name: name.clone(),
+            state: State::new(),
+            watched: BTreeSet::new(),
+            items: BTreeSet::new(),
+            hints: HintQueue::default(),
+            missed: Vec::new(),
+            over: false,
+            queue: VecDeque::new(),
+            handed_over: 0,
+        };
+        inner.sessions.insert(id, session);
+        drop(inner);
+        MemoryRegistry { store: self.clone(), id, name, options }
     }
+}
 
+impl MemoryRegistry {
     /// The store it is a session of.
     pub fn store(&self) -> &MemoryStore {
         &self.store
@@ -69,7 +92,7 @@ impl Registry for MemoryRegistry {
         let answer = self.store.hand_over(self.id, &self.name, txn);
         let delay = self.store.shared.faults.delay(&self.name, Step::Reply);
         Box::pin(async move {
-            // Dropped only together with the store, or with the runtime that a delayed one waited in.
+            // Dropped only along with the store, or with the runtime that a delayed transaction waited in.
             let commit = answer.await.unwrap_or(Commit::Unknown);
             if let Some(delay) = delay {
                 tokio::time::sleep(delay).await;

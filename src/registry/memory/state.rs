@@ -1,5 +1,5 @@
-//! A session's state, and waiting for it to change. Who waits is woken in the order of waiting, so that the same
-//! seed gives the same history (a `watch` channel wakes its receivers in an order of chance).
+//! A session's state, and waiting for it to change. Waiters are woken in the order in which they began to wait, so that
+//! the same seed gives the same history (a `watch` channel wakes its receivers in random order).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

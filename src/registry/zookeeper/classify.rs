@@ -1,4 +1,4 @@
-//! What the refusal of one operation means for the transaction that it came from.
+//! What the refusal of one operation means for its transaction.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -8,26 +8,27 @@ use zookeeper_client::{Client, Error};
 use super::encode::{Sweeping, rests_on_cache, subject};
 use super::existence::Fresh;
 use super::fetch;
+use super::pending::Pending;
 use super::read_set;
-use super::writer::Pending;
 use crate::paths::{Path, Paths};
 use crate::tree::{Op, Reason, Refusal, SessionId};
 use rosterd_domain::id::Revision;
 
-/// What is to be done.
+/// How to continue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RetryClass {
-    /// It does not hold, and the caller is told so.
+    /// The transaction does not hold: tell the caller.
     Conflict(Refusal),
-    /// What it was encoded from is not so: look, and encode it again.
+    /// The cache that it was encoded from was wrong: read, and encode it again.
     Reread,
-    /// A folder that must always stand has gone (ZooKeeper removes empty containers): make it, and send it again.
+    /// A folder that must always exist has gone (ZooKeeper removes empty containers): create it, and send the
+    /// transaction again.
     RecreateRoots,
     /// The store cannot do it.
     Unavailable(String),
 }
 
-/// Judges the refusal of an operation that came from step `origin`.
+/// Classifies the refusal of an operation that came from step `origin`.
 pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Error) -> RetryClass {
     let ops = &pending.lowered.ops;
     let Some(op) = ops.get(origin) else { return unavailable(error) };
@@ -43,7 +44,7 @@ pub(super) fn judge(paths: &Paths, pending: &Pending, origin: usize, error: &Err
         (Error::NoNode, Op::Put { .. }) if parentless && is_grounded(paths, path) => {
             RetryClass::RecreateRoots
         }
-        // With the parent known to be absent it is not the cache that was wrong.
+        // The parent is known to be absent, so the cache was not at fault.
         (Error::NoNode, Op::Put { .. } | Op::Ensure { .. }) if parentless => refuse(origin, Reason::NoParent),
         (Error::NoChildrenForEphemerals, _) => refuse(origin, Reason::NoParent),
         (Error::NotEmpty, Op::Sweep { .. }) => RetryClass::Reread,
@@ -69,12 +70,12 @@ fn unavailable(error: &Error) -> RetryClass {
     RetryClass::Unavailable(format!("ZooKeeper cannot write it: {error}; look at its servers' logs"))
 }
 
-/// Whether a node hangs from one that stands before the first transaction.
+/// Whether the node's parent is one of the folders that exist before the first transaction.
 fn is_grounded(paths: &Paths, path: &Path) -> bool {
     path.parent().is_some_and(|parent| paths.roots().contains(&parent))
 }
 
-/// A guard of absence is not sent where the same transaction makes the node: it is that guard which does not hold.
+/// A guard of absence is not sent if the same transaction creates the node: then it is the guard that does not hold.
 fn guard_of(ops: &[Op], origin: usize, path: &Path) -> usize {
     let guards = |op: &Op| matches!(op, Op::CheckAbsent { path: absent } if absent == path);
     ops[..origin].iter().position(guards).unwrap_or(origin)
@@ -88,7 +89,7 @@ fn expected(op: &Op) -> Option<rosterd_domain::id::Version> {
     }
 }
 
-/// Reads what a transaction must be encoded from: whose the nodes are that it believed something of, and what its
+/// Reads what a transaction must be encoded from: the kinds of the nodes that it made assumptions about, and what its
 /// sweeps will find.
 pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweeping), Error> {
     let mut paths = HashSet::new();
@@ -103,7 +104,7 @@ pub(super) async fn look_at(client: &Client, ops: &[Op]) -> Result<(Fresh, Sweep
     Ok((fresh.await?, sweep(client, ops).await?))
 }
 
-/// What each sweep will find when the steps before it were carried out.
+/// What each sweep will find after the steps before it.
 async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
     let (mut sweeping, sizes) = (Sweeping::new(), Mutex::default());
     let roots: HashSet<&Path> = ops
@@ -117,7 +118,7 @@ async fn sweep(client: &Client, ops: &[Op]) -> Result<Sweeping, Error> {
         let found = fetch::fetch(client, &sizes, &|found| read_set::everything(root, found)).await?;
         let mut tree = found.into_tree(Revision(0));
         for (index, op) in ops.iter().enumerate() {
-            // One that does not hold will be refused when it is sent.
+            // A step that does not hold will be refused when it is sent.
             let applied = tree.apply(std::slice::from_ref(op), SessionId(0));
             let Op::Sweep { root: swept, unless, .. } = op else { continue };
             if swept == root {

@@ -8,7 +8,8 @@ use zookeeper_client::{Acls, AddWatchMode, Client, Connector, Error, SaslOptions
 
 use super::error::ConnectError;
 use super::options::{Credentials, Servers, ZooKeeperOptions};
-use super::{fetch, identity, multi, probe, root_paths};
+use super::wants::session;
+use super::{identity, multi, probe, root_paths};
 use crate::paths::Paths;
 
 /// Opens sessions as the options say; cheap to clone.
@@ -20,7 +21,7 @@ pub(super) struct Opener {
     limit: Duration,
 }
 
-/// A session that has proven itself.
+/// A session that has proved itself by a write.
 pub(super) struct Opened {
     pub(super) client: Client,
     pub(super) opener: Opener,
@@ -53,7 +54,7 @@ impl Opener {
         Ok(Self { connector, secure: options.tls.is_some(), servers, limit })
     }
 
-    /// One try over all servers.
+    /// One attempt over all servers.
     pub(super) async fn open(&self) -> Result<Client, Error> {
         Ok(self.below_root(self.open_at_root().await?))
     }
@@ -88,7 +89,7 @@ fn tls_options(tls: &super::options::Tls) -> Result<TlsOptions, ConnectError> {
     }
 }
 
-/// Opens a session, makes the root and the folders of the namespace, and proves that it may write there.
+/// Opens a session, creates the root and the folders of the namespace, and proves that it may write there.
 pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result<Opened, ConnectError> {
     let opener = Opener::new(options)?;
     let client = first(&opener, options).await?;
@@ -121,14 +122,14 @@ pub(super) async fn connect(options: &ZooKeeperOptions, paths: &Paths) -> Result
     let proof = options.clock.mono();
     let (owner, revision) =
         words.within(limit, identity::owner(&client, paths, acls), common.as_str()).await?;
-    if owner != fetch::session(client.session_id().0) {
+    if owner != session(client.session_id().0) {
         return Err(words.told(identity::strange(owner), common.as_str()));
     }
     let chroot_bytes = opener.servers.chroot.as_ref().map_or(0, String::len);
     Ok(Opened { client, opener, acls, proof, revision, chroot_bytes })
 }
 
-/// The first session; tried again as often as the options say.
+/// The first session, with as many retries as the options say.
 pub(super) async fn first(opener: &Opener, options: &ZooKeeperOptions) -> Result<Client, ConnectError> {
     let began = options.clock.mono();
     let mut tries = 0;

@@ -3,15 +3,15 @@
 //! | step | encoded as |
 //! | --- | --- |
 //! | check exists | check of any version |
-//! | check absent | create and delete; nothing where the same transaction makes the node anyway |
-//! | put, mirror, persistent | set where it is believed to exist, else create |
-//! | put of a coordinator's own node | set where this session made it, so that nobody is told of each proof, else create |
-//! | put, mirror, ephemeral | delete and create where it is believed to exist, else create: a set would leave it with the session that has it |
-//! | ensure | check where it is believed to exist, else create |
+//! | check absent | create and delete; nothing if the same transaction creates the node anyway |
+//! | put, mirror, persistent | set if it is believed to exist, else create |
+//! | put of a coordinator's own node | set if this session created it, so that a proof causes no hints, else create |
+//! | put, mirror, ephemeral | delete and create if it is believed to exist, else create: a set would leave it to the session that owns it |
+//! | ensure | check if it is believed to exist, else create |
 //! | remove | delete, unless a read right before, or this transaction, says that it is gone |
 //! | sweep | `config` absent; deletes of what a read right before found |
 //!
-//! A pure function of a transaction and of what is believed. It reads nothing and sends nothing.
+//! A pure function of a transaction and of the cache of existing nodes. It reads nothing and sends nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Step {
         }
     }
 
-    /// Its bytes in a packet, at most: names, numbers and the list of who may use a node.
+    /// Its maximum size in a packet: names, numbers and the access list of the node.
     pub(super) fn size(&self) -> usize {
         let data = match self {
             Self::Create { data, .. } => data.len() + 56,
@@ -56,7 +56,7 @@ pub(super) struct Encoded {
     pub(super) steps: Vec<Step>,
     /// For each operation, which step of the transaction it comes from.
     pub(super) origins: Vec<usize>,
-    /// What exists afterwards of what it touches.
+    /// Which of the nodes that it touches exist afterwards.
     pub(super) after: HashMap<Path, Option<Kind>>,
 }
 
@@ -66,10 +66,10 @@ impl Encoded {
     }
 }
 
-/// What a sweep is to delete, children first; `Err`: one of the nodes that forbid it is there.
+/// What a sweep has to delete, children first; `Err`: one of the nodes that forbid it exists.
 pub(super) type Sweeping = HashMap<usize, Result<Vec<Path>, Path>>;
 
-/// Encodes a transaction by what is believed.
+/// Encodes a transaction according to the cache.
 pub(super) fn encode(
     ops: &[Op],
     existence: &ExistenceCache,
@@ -84,7 +84,7 @@ pub(super) fn encode(
     encoder.encoded
 }
 
-/// Whether a step's refusal may only mean that an entry of the cache was wrong.
+/// Whether a refusal of the step may only mean that an entry of the cache was wrong.
 pub(super) fn rests_on_cache(op: &Op) -> bool {
     matches!(
         op,
@@ -92,7 +92,7 @@ pub(super) fn rests_on_cache(op: &Op) -> bool {
     )
 }
 
-/// The node that a step is about; a sweep is about everything from there down.
+/// The node that a step is about; for a sweep, the topmost one.
 pub(super) fn subject(op: &Op) -> &Path {
     match op {
         Op::Check { path, .. }
@@ -113,7 +113,7 @@ pub(super) fn subject(op: &Op) -> &Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     There(Kind),
-    /// By this transaction, or by a read right before it.
+    /// According to this transaction, or to a read right before it.
     Absent,
     Nothing,
 }
@@ -141,7 +141,7 @@ impl Encoder<'_> {
             Op::Delete { path, expect } => self.delete(path, expect.map(|version| number(version.0))),
             Op::Put { path, data, ephemeral } => self.put(path, data, *ephemeral),
             Op::Mirror { path, data, ephemeral } => {
-                // Dropped where the node it would hang from is not there.
+                // Skipped if the parent does not exist.
                 if path.parent().is_none_or(|parent| self.known(&parent) != Known::Absent) {
                     self.put(path, data, *ephemeral);
                 }
@@ -216,7 +216,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// A new job of that name has a `config`; while one node of the old job is left there cannot be a new one.
+    /// A new job of that name would have a `config`; there cannot be one while a node of the old job is left.
     fn sweep(&mut self, config: &Path) {
         match self.sweeping.get(&self.origin) {
             Some(Ok(nodes)) if !nodes.is_empty() => {
@@ -231,10 +231,10 @@ impl Encoder<'_> {
     }
 }
 
-/// A check of this version holds wherever the node exists.
+/// A check of this version holds whenever the node exists.
 const ANY: i32 = -1;
 
-/// Versions are 32 bits in ZooKeeper; one that is not can never be found.
+/// ZooKeeper's versions have 32 bits; a larger one can never be found.
 fn number(version: u64) -> i32 {
     i32::try_from(version).unwrap_or(i32::MAX)
 }

@@ -1,24 +1,24 @@
-//! What this session believes to exist: kept from its own writes and reads, never trusted.
+//! A cache of the nodes that this session believes to exist: kept from its own writes and reads, never trusted.
 //!
-//! ZooKeeper has no "make or overwrite" and no "delete if there": each has to be encoded as what fits the node
-//! as it stands. An entry only chooses the encoding; where it is wrong the servers refuse the step, and the
-//! transaction is encoded again from what is then read. That a node is absent is never believed for long.
+//! ZooKeeper has no "create or overwrite" and no "delete if it exists": each has to be encoded as the operation that
+//! fits the node as it is. An entry only chooses the encoding; if it is wrong the servers refuse the step, and the
+//! transaction is encoded again from a fresh read. That a node is absent is never cached for long.
 
 use std::collections::HashMap;
 
 use crate::paths::Path;
 
-/// How many nodes are remembered; then it begins anew.
+/// How many nodes are remembered; then the cache starts empty again.
 const CAPACITY: usize = 200_000;
 
 /// Whose a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It stays.
+    /// It outlives sessions.
     Persistent,
-    /// It goes with some session: ours, or one it was taken over by since.
+    /// It ends with some session: ours, or one that has taken it over since.
     Ephemeral,
-    /// It goes with our session, and nobody else ever writes it.
+    /// It ends with our session, and no other ever writes it.
     Own,
 }
 
@@ -33,7 +33,7 @@ impl ExistenceCache {
         self.nodes.get(path).copied()
     }
 
-    /// `None`: it is not there, or nobody knows.
+    /// `None`: it does not exist, or that is not known.
     pub(super) fn set(&mut self, path: &Path, kind: Option<Kind>) {
         match kind {
             Some(kind) => {
@@ -49,5 +49,5 @@ impl ExistenceCache {
     }
 }
 
-/// What was read of the nodes of one transaction, right before it is encoded again.
+/// What was read about the nodes of one transaction, right before it is encoded again.
 pub(super) type Fresh = HashMap<Path, Option<Kind>>;

@@ -1,175 +1,35 @@
-//! Nodes read at one revision, as a tree that the answers to the port's reads are taken from.
+//! Reads nodes at one revision, as a tree from which the port's reads are answered.
 //!
-//! What is to be read depends on what is found: the records to read are the children of a folder. So everything
-//! that is known to be wanted is asked for in one request, folders and data together; when the answer names
-//! something that was not asked for, all of it is asked for again with that added. The answer that names nothing
-//! new is the reading. The servers carry a request of several reads out between two transactions, so a reading is
-//! of one revision without any comparing, and a job of some hundred items costs two requests.
+//! What to read depends on what is found: the records to read are the children of a folder. So everything known to be
+//! wanted is requested at once, folders and data together; if the answer names nodes that were not requested,
+//! everything is requested again with those added. The answer that names nothing new is the result. The servers execute
+//! a request of several reads between two transactions, so the result is of one revision without any comparison, and a
+//! job with some hundred items costs two requests.
 //!
-//! A reading that does not fit in one request (`parts`) is done in parts, all of them again and again until two in a row
-//! are alike: what did not change between them stood so, all of it, in the moment between the two. What did change is
-//! read in that moment, in one request: so a few nodes that never stand still keep nobody from reading a thousand others.
+//! A reading that does not fit in one request (`parts`) is done in parts, and repeated until two in a row are equal:
+//! what did not change between them was all in that state at the moment between the two. What did change is read at
+//! that moment, in one request, so a few nodes that change all the time do not prevent reading a thousand others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use rosterd_domain::id::{Revision, Version};
-use zookeeper_client::{Client, Error, MultiReadResult, Stat as NodeStat};
+use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::existence::Kind;
 use super::parts::{Ask, Sizes};
+use super::wants::{Found, Want, Wants, kind};
 use crate::paths::Path;
-use crate::tree::{SessionId, Stat, Tree};
 
-/// How often all is asked for until it is given up: folders are not nested deeper than this, and no reading is tried as
-/// often.
+/// How many rounds are tried before giving up: more than folders are nested deep, and more than any reading is
+/// repeated.
 const MAX_ROUNDS: usize = 60;
-/// How often a reading in parts is tried until the last one is taken as it is: each finds one more of those that move.
+/// How often a reading in parts is tried before the last one is taken as it is: each try finds one more node that
+/// changes.
 const MAX_PASSES: usize = 20;
-/// The same where so much moves that it cannot be read in one request.
+/// The same if so many nodes change that they do not fit in one request.
 const MAX_PASSES_OF_MANY: usize = 6;
 
-/// What is wanted of one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Want {
-    pub(super) data: bool,
-    pub(super) children: bool,
-}
-
-/// What is wanted.
-pub(super) type Wants = BTreeMap<Path, Want>;
-
-/// What was found.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    nodes: BTreeMap<Path, (Vec<u8>, NodeStat)>,
-    children: BTreeMap<Path, Vec<String>>,
-}
-
-impl Found {
-    /// The names of a node's children; none where it is not there.
-    pub(super) fn children(&self, path: &Path) -> impl Iterator<Item = &str> {
-        self.children.get(path).into_iter().flatten().map(String::as_str)
-    }
-
-    /// Each node that was found, and whose it is.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&Path, Kind)> {
-        self.nodes.iter().map(|(path, (_, stat))| (path, kind(stat)))
-    }
-
-    /// Each node that was found, with its data.
-    pub(super) fn data(&self) -> impl Iterator<Item = (&Path, &[u8])> {
-        self.nodes.iter().map(|(path, (data, _))| (path, data.as_slice()))
-    }
-
-    /// Each folder that was asked for its children, with their names.
-    pub(super) fn lists(&self) -> impl Iterator<Item = (&Path, &[String])> {
-        self.children.iter().map(|(path, names)| (path, names.as_slice()))
-    }
-
-    /// What is not as it was. A folder that was asked for its children is not if any has come or gone meanwhile.
-    fn changed_since(&self, last: &Self) -> Wants {
-        let is_folder = |path: &Path| self.children.contains_key(path) || last.children.contains_key(path);
-        let stamp = |found: &Self, path: &Path| {
-            let (_, stat) = found.nodes.get(path)?;
-            Some((stat.czxid, stat.mzxid, is_folder(path).then_some(stat.pzxid)))
-        };
-        let mut changed = Wants::new();
-        for path in self.nodes.keys().chain(last.nodes.keys()) {
-            if stamp(self, path) != stamp(last, path) {
-                changed.insert(path.clone(), Want { data: true, children: is_folder(path) });
-            }
-        }
-        for path in self.children.keys().chain(last.children.keys()) {
-            if self.children.get(path) != last.children.get(path) {
-                changed.insert(path.clone(), Want { data: true, children: true });
-            }
-        }
-        changed
-    }
-
-    /// What of all this is not there.
-    fn lacks(&self, wants: &Wants) -> Wants {
-        let lacks = |(path, want): (&Path, &Want)| {
-            let data = want.data && !self.nodes.contains_key(path);
-            let children = want.children && !self.children.contains_key(path);
-            (data || children).then(|| (path.clone(), Want { data, children }))
-        };
-        wants.iter().filter_map(lacks).collect()
-    }
-
-    /// The same with these nodes as they were in another moment.
-    fn with(mut self, wants: &Wants, moment: Self) -> Self {
-        for (path, want) in wants {
-            if want.data {
-                self.nodes.remove(path);
-            }
-            if want.children {
-                self.children.remove(path);
-            }
-        }
-        self.nodes.extend(moment.nodes);
-        self.children.extend(moment.children);
-        self
-    }
-
-    /// All of it as a tree, at no less than `revision`.
-    pub(super) fn into_tree(self, revision: Revision) -> Tree {
-        let newest = self.nodes.values().map(|(_, stat)| stat.czxid.max(stat.mzxid)).max().unwrap_or(0);
-        let revision = revision.max(Revision(number(newest)));
-        let mut tree = Tree::new(revision);
-        let mut all: BTreeMap<Path, Option<(Vec<u8>, NodeStat)>> = BTreeMap::new();
-        for (path, names) in &self.children {
-            all.extend(names.iter().map(|name| (path.child(name), None)));
-        }
-        all.extend(self.nodes.into_iter().map(|(path, node)| (path, Some(node))));
-        // A parent's path is before its children's.
-        for (path, node) in all {
-            load(&mut tree, &path, stat(node));
-        }
-        tree
-    }
-}
-
-/// Puts a node into the tree; what it hangs from and was not asked for is there, and of no interest.
-fn load(tree: &mut Tree, path: &Path, found: Stat) {
-    if tree.load(path, found.clone()).is_err()
-        && let Some(parent) = path.parent()
-    {
-        load(tree, &parent, stat(None));
-        let _ = tree.load(path, found);
-    }
-}
-
-/// Whose a node is. Containers are of no session, whatever number stands for that.
-pub(super) fn kind(stat: &NodeStat) -> Kind {
-    if stat.ephemeral_owner == 0 || stat.ephemeral_owner == i64::MIN {
-        Kind::Persistent
-    } else {
-        Kind::Ephemeral
-    }
-}
-
-fn stat(node: Option<(Vec<u8>, NodeStat)>) -> Stat {
-    let blank = (Version(0), Revision(0), Revision(0), None);
-    let (version, created, modified, owner) = node.as_ref().map_or(blank, |(_, stat)| {
-        let owner = (kind(stat) == Kind::Ephemeral).then(|| session(stat.ephemeral_owner));
-        let version = Version(u64::try_from(stat.version).unwrap_or(0));
-        (version, Revision(number(stat.czxid)), Revision(number(stat.mzxid)), owner)
-    });
-    Stat { data: node.map_or_else(Vec::new, |(data, _)| data).into(), version, created, modified, owner }
-}
-
-fn number(zxid: i64) -> u64 {
-    u64::try_from(zxid).unwrap_or(0)
-}
-
-/// A session of the ensemble as the owner of a node.
-pub(super) fn session(id: i64) -> SessionId {
-    SessionId(id.cast_unsigned())
-}
-
-/// Reads all that `plan` wants, given what was found.
+/// Reads everything that `plan` wants, given what was found so far.
 pub(super) async fn fetch(
     client: &Client,
     sizes: &Mutex<Sizes>,
@@ -194,7 +54,7 @@ pub(super) async fn fetch(
             (known.parts(&wants), known.parts(&loose))
         };
         let (single, fits) = (parts.len() == 1, !loose.is_empty() && at_once.len() == 1);
-        // All are sent before the first answer is waited for.
+        // All requests are sent before the first answer is awaited.
         let first = fits.then(|| send(client, &at_once)).transpose()?;
         let all = send(client, &parts)?;
         let moment = match first {
@@ -218,23 +78,23 @@ pub(super) async fn fetch(
     Err(Error::Throttled)
 }
 
-/// A list of names does not tell whether somebody came and went again; its folder does.
+/// A list of names does not show that a child was removed and created again; the stat of its folder does.
 fn stamps(wants: &Wants) -> Wants {
     let folders = wants.iter().filter(|(_, want)| want.children);
     folders.map(|(path, _)| (path.clone(), Want { data: true, children: true })).collect()
 }
 
-/// A reading in parts on its way.
+/// The state of a reading in parts.
 #[derive(Debug, Default)]
 struct Parted {
     last: Option<Found>,
-    /// What was seen to change.
+    /// The nodes that were seen to change.
     moving: Wants,
     passes: usize,
 }
 
 impl Parted {
-    /// Adds what is wanted as well; whether that is anything new.
+    /// Adds further nodes; returns whether any of them is new.
     fn grow(&mut self, wants: &mut Wants, more: Wants) -> bool {
         let grown = !covers(wants, &more);
         if grown {
@@ -244,8 +104,8 @@ impl Parted {
         grown
     }
 
-    /// What is to be read in one request between the last reading of all and the next: what was seen to change, and what
-    /// was not there, which may come and go between the two.
+    /// The nodes to read in one request between two readings of everything: those that were seen to change, and those
+    /// that did not exist, which may be created and removed between the two.
     fn loose(&self, wants: &Wants) -> Wants {
         let Some(last) = &self.last else { return Wants::new() };
         let mut loose = last.lacks(wants);
@@ -253,8 +113,8 @@ impl Parted {
         loose
     }
 
-    /// Compares all with the last reading of all; `moment` is what was read of `loose` in one request between the two.
-    /// What comes back stood so at one moment, unless it never comes to that.
+    /// Compares this reading of everything with the last one; `moment` is what one request read of `loose` between the
+    /// two. The result was the state at one moment, unless the passes run out.
     fn compare(&mut self, loose: Wants, moment: Option<Found>, found: Found) -> Option<Found> {
         self.passes += 1;
         let mut most = MAX_PASSES;
@@ -288,7 +148,7 @@ fn merge(wants: &mut Wants, more: Wants) {
     }
 }
 
-/// Sends the requests, now.
+/// Sends the requests at once.
 fn send<'c>(
     client: &'c Client,
     parts: &[Vec<Ask<'_>>],
@@ -336,7 +196,7 @@ async fn read(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Error> {
     receive(parts, send(client, parts)?).await
 }
 
-/// Looks at single nodes, all at once; none of one revision.
+/// Reads single nodes, in parallel; not at one revision.
 pub(super) async fn look(client: &Client, paths: &[Path]) -> Result<HashMap<Path, Option<Kind>>, Error> {
     let sent: Vec<_> = paths.iter().map(|path| (path, client.check_stat(path.as_str()))).collect();
     let mut found = HashMap::new();

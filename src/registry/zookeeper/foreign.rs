@@ -1,8 +1,8 @@
-//! Job trees of Elastic-Job's own, as they stand in an ensemble: to be taken over, see `transfer`.
+//! Elastic-Job's own job trees, as they are in an ensemble: to be migrated, see `transfer`.
 //!
-//! It opens a session, reads, and writes nothing, not even a root. What a node means is the domain's to say; which
-//! generation wrote a tree shows only in where things stand: 1.x has a node per field below `config` and marks a
-//! server by nodes below it, 2.x and 3.x have data in `config`, in the servers and below `instances`.
+//! It opens a session, reads, and writes nothing, not even a root. The domain interprets the nodes. Only the layout
+//! shows which version wrote a tree: 1.x has a node per field below `config` and marks a server by nodes below it, 2.x
+//! and 3.x have data in `config`, in the servers and below `instances`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,14 +14,15 @@ use super::connect::{self, Opener};
 use super::error::ConnectError;
 use super::options::ZooKeeperOptions;
 use super::parts::Sizes;
+use super::wants::{Found, Wants};
 use super::{fetch, read_set};
 use crate::forms;
 use crate::paths::{Path, Paths};
 use crate::tree::{Node, Tree};
 
-/// 1.x: a server's node that is there while its process lives.
+/// 1.x: a node below a server that exists while the server's process lives.
 const STATUS: &str = "status";
-/// 1.x: a server's node that is there while it is disabled; later, an item's.
+/// 1.x: a node below a server that exists while it is disabled; in later versions, below an item.
 const DISABLED: &str = "disabled";
 
 /// One job as it was found.
@@ -37,33 +38,33 @@ pub struct ForeignJob {
     pub fields: BTreeMap<String, Vec<u8>>,
     /// Whether each server is enabled.
     pub servers: BTreeMap<ServerAddress, bool>,
-    /// The processes that live.
+    /// The instances that are alive.
     pub live: Vec<String>,
-    /// Items that get no runs.
+    /// The disabled items.
     pub disabled_items: BTreeSet<Item>,
-    /// Items with a misfire that waits.
+    /// Items with a pending misfire.
     pub misfires: BTreeSet<Item>,
-    /// Crashed items that wait for a taker.
+    /// Crashed items that wait for failover.
     pub failover: BTreeSet<Item>,
-    /// Where the last runs stopped.
+    /// The offsets of the items.
     pub offsets: BTreeMap<Item, Arc<[u8]>>,
-    /// Servers whose name cannot be one here.
+    /// Servers whose name is not valid here.
     pub strange_servers: Vec<String>,
 }
 
-/// What stands in a namespace.
+/// What a namespace holds.
 #[derive(Debug, Default)]
 pub struct ForeignJobs {
     /// The jobs, by name.
     pub jobs: Vec<ForeignJob>,
-    /// Other nodes, and why each is no job.
+    /// Other nodes, and why each is not a job.
     pub others: Vec<(String, &'static str)>,
 }
 
 /// Why a namespace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignError {
-    /// There is no session.
+    /// No session could be opened.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The servers did not answer, or refused.
@@ -92,7 +93,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
         let name = match JobName::new(&text) {
             Ok(name) => name,
             Err(error) => {
-                // As the error shows it: whoever named it may mean harm to the terminal.
+                // As the error shows it: the name could be an attack on the terminal.
                 found.others.push((error.shown(), error.reason));
                 continue;
             }
@@ -117,11 +118,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    async fn read(
-        &self,
-        path: &Path,
-        wants: impl Fn(&fetch::Found) -> fetch::Wants + Sync,
-    ) -> Result<Tree, ForeignError> {
+    async fn read(&self, path: &Path, wants: impl Fn(&Found) -> Wants + Sync) -> Result<Tree, ForeignError> {
         let limit = self.options.request_timeout.unwrap_or(self.options.session_timeout);
         let problem = match tokio::time::timeout(limit, self.after_sync(&wants)).await {
             Ok(Ok(found)) => return Ok(found.into_tree(Revision(0))),
@@ -131,10 +128,7 @@ impl Reader<'_> {
         Err(ForeignError::Read { path: path.to_string(), problem })
     }
 
-    async fn after_sync(
-        &self,
-        wants: &(dyn Fn(&fetch::Found) -> fetch::Wants + Sync),
-    ) -> Result<fetch::Found, Error> {
+    async fn after_sync(&self, wants: &(dyn Fn(&Found) -> Wants + Sync)) -> Result<Found, Error> {
         let synced = self.client.sync("/");
         let found = fetch::fetch(&self.client, &self.sizes, wants).await?;
         synced.await?;
@@ -184,7 +178,7 @@ fn servers(tree: &Tree, paths: &Paths, name: &JobName) -> (BTreeMap<ServerAddres
     (servers, strange)
 }
 
-/// The instances, and of 1.x the servers, that say they live.
+/// The instances, and for 1.x the servers, that are marked as alive.
 fn live(tree: &Tree, paths: &Paths, name: &JobName) -> Vec<String> {
     let (instances, servers) = (paths.instances(name), paths.servers(name));
     let instances = tree.children(&instances).map(|(id, _)| id.to_owned());

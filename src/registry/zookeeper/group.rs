@@ -1,9 +1,9 @@
-//! Which transactions may go to the servers at the same time.
+//! Decides which transactions may be on their way to the servers at the same time.
 //!
-//! A hundred operations in one `multi` cost about what ten cost alone, so what waits shares one, and several are
-//! under way at once. Two transactions may overtake each other, or stand or fall in one packet, only if neither
-//! writes what the other writes or looks at: so the order of calls holds wherever it can be seen, and one that
-//! was refused can be sent again without changing what those after it meet. Plain bookkeeping; it sends nothing.
+//! A hundred operations in one `multi` cost about as much as ten in one of their own, so waiting transactions share
+//! one, and several are in flight at once. Two transactions may overtake each other, or share a packet, only if neither
+//! writes what the other reads or writes: so the order of calls holds wherever it is visible, and a refused transaction
+//! can be sent again without changing what later ones see. Plain bookkeeping; it sends nothing.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::tree::Op;
 
 use super::encode::subject;
 
-/// The nodes that a transaction looks at, and whether it writes them.
+/// The nodes that a transaction touches, and whether it writes them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Touched {
     nodes: HashMap<Path, bool>,
-    /// It reads and deletes what nobody listed beforehand: it goes alone.
+    /// It reads and deletes nodes that are not known beforehand, so it runs alone.
     pub(super) alone: bool,
 }
 
@@ -43,7 +43,7 @@ impl Touched {
     }
 }
 
-/// Nodes in use, by how many who look and how many who write.
+/// Nodes in use, with the number of transactions that read and that write them.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     nodes: HashMap<Path, (u32, u32)>,
@@ -52,7 +52,7 @@ pub(super) struct InUse {
 }
 
 impl InUse {
-    /// Whether a transaction may go beside those in use.
+    /// Whether a transaction may run beside those in flight.
     pub(super) fn admits(&self, touched: &Touched) -> bool {
         if self.alone || touched.alone && self.transactions > 0 {
             return false;
@@ -90,9 +90,8 @@ impl InUse {
     }
 }
 
-/// How many transactions share a `multi` at the most. One that is refused names only the first that it was refused
-/// for; where many are, as when a coordinator takes over what another has left, they are found soonest in small ones
-/// side by side.
+/// How many transactions may share a `multi`. A refusal names only the first operation that did not hold; if many do
+/// not hold, as when a coordinator takes over what another has left, small ones in parallel find them soonest.
 #[derive(Debug)]
 pub(super) struct Together {
     most: usize,
@@ -100,7 +99,7 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// So many, as long as none is refused.
+    /// Starts at the limit.
     pub(super) fn new(limit: usize) -> Self {
         Self { most: limit, limit }
     }
@@ -109,12 +108,12 @@ impl Together {
         self.most
     }
 
-    /// A `multi` of so many was refused.
+    /// A `multi` with this number of transactions was refused.
     pub(super) fn refused(&mut self, transactions: usize) {
         self.most = (transactions / 2).max(1);
     }
 
-    /// One was not.
+    /// A `multi` was applied.
     pub(super) fn landed(&mut self) {
         self.most = self.most.saturating_mul(2).min(self.limit);
     }
@@ -174,7 +173,7 @@ mod tests {
     fn a_refusal_halves_what_goes_together_and_it_grows_again() {
         let mut together = Together::new(100);
         assert_eq!(together.most(), 100);
-        // By what was sent, not by what might have been.
+        // Halved from what was sent, not from the limit.
         together.refused(20);
         assert_eq!(together.most(), 10);
         for (sent, most) in [(10, 5), (5, 2), (2, 1), (1, 1), (0, 1)] {

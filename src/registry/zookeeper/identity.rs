@@ -1,32 +1,33 @@
-//! Whether a connection still is of the session that we hold.
+//! Checks whether a connection still belongs to the session that we hold.
 //!
-//! A server that does not know a session any more has to say so. One that gives another session instead (ClickHouse
-//! Keeper did) is believed by the client library without a word, and the library goes on showing the first number. Then
-//! our ephemeral nodes stand until the session that owns them has timed out, while we go on writing in one that
-//! owns nothing. No node that is there tells the difference; one that is made now does. So after each reconnect one
-//! is made, asked whose it is, and deleted, in one transaction that nobody sees and that proves the session as well.
+//! A server that no longer knows a session has to say so. If it gives another session instead (ClickHouse Keeper did),
+//! the client library accepts that silently and continues to show the first number. Then our ephemeral nodes remain
+//! until the session that owns them has timed out, while we write in a session that owns nothing. No existing node
+//! tells the difference; a node that is created now does. So after each reconnect one is created, its owner is read,
+//! and it is deleted, in one transaction that nobody sees and that also proves the session.
 
 use rosterd_domain::id::Revision;
 use rosterd_domain::mutants;
 use rosterd_domain::time::Mono;
 use zookeeper_client::{Acls, Client, Error, MultiWriteError, MultiWriteResult, SessionState as ClientState};
 
-use super::fetch::session;
-use super::{Core, multi, root_paths};
+use super::core::Core;
+use super::wants::session;
+use super::{multi, root_paths};
 use crate::paths::Paths;
 use crate::tree::SessionId;
 
-/// To whom the servers gave a node just now, and in which transaction.
+/// Which session the servers made the owner of a new node, and in which transaction.
 pub(super) async fn owner(
     client: &Client,
     paths: &Paths,
     acls: Acls<'static>,
 ) -> Result<(SessionId, Revision), Error> {
-    // Named by the session that we hold: no other's is in the way.
+    // Named after the session that we hold, so it cannot collide with another's.
     let path = paths.common().child(&format!("session-{:#x}", client.session_id().0));
     let mut writer = client.new_multi_writer();
     writer.add_create(path.as_str(), &[], &multi::options(true, acls))?;
-    // Some servers answer the making of a node without telling whose it is; the answer to a set always does.
+    // Some servers answer a create without the node's owner; the answer to a set always has it.
     writer.add_set_data(path.as_str(), &[], None)?;
     writer.add_delete(path.as_str(), None)?;
     let results = writer.commit().await.map_err(|error| match error {
@@ -43,10 +44,10 @@ pub(super) async fn owner(
 }
 
 impl Core {
-    /// Whether the connection is of our session; asks until that is known, or there is no connection any more. Where it
-    /// is of another one ours is over, as if the servers had ended it.
+    /// Whether the connection belongs to our session; asks until that is known or the connection is lost. If it belongs
+    /// to another session, ours is over, as if the servers had ended it.
     pub(super) async fn recognise(&self, client: &Client) -> bool {
-        // It is given up by our own clock at the latest: what is asked here is what proves the session.
+        // Our own clock bounds the wait: the session is not proved until this has an answer.
         tokio::select! {
             ours = self.ask_until_known(client) => ours,
             () = self.stopped.cancelled() => false,
@@ -61,7 +62,7 @@ impl Core {
                 Ok(Err(why)) => self.not_known(client, &why).await,
                 Err(_) => {}
             }
-            // With the next connection it is asked again.
+            // The next connection asks again.
             if client.state() != ClientState::SyncConnected {
                 break;
             }
@@ -89,7 +90,7 @@ impl Core {
     async fn not_known(&self, client: &Client, why: &Error) {
         tracing::debug!("it is not known yet whose the connection is: {why}");
         if *why == Error::NoNode {
-            // Somebody has taken away what must always stand.
+            // A folder that must always exist was removed.
             let made = tokio::time::timeout(
                 self.limit,
                 root_paths::ensure_root_paths(client, &self.paths, self.acls),
@@ -102,7 +103,7 @@ impl Core {
     }
 }
 
-/// What is said when the first session is not its own.
+/// The error if the first session is not the one that we hold.
 pub(super) fn strange(owner: SessionId) -> String {
     format!("a node that was made in this session is said to be of another ({:#x})", owner.0)
 }

@@ -1,9 +1,9 @@
-//! The life of one session, told by our own clock.
+//! The lifetime of one session, measured by our own clock.
 //!
-//! A write that the ensemble answered proves that the session lived when it was sent; answers to reads and pings
-//! prove nothing, since a server that is cut off from the others goes on giving them. When the session timeout
-//! has passed since the last proof the session is over for us, whatever the client library still hopes for: it
-//! says so itself only up to 1.7 timeouts later. Shared by the writer, the reads and the watches.
+//! A write that the ensemble answered proves that the session was alive when it was sent; answers to reads and pings
+//! prove nothing, since a server that is cut off from the others continues to answer them. When the session timeout has
+//! passed since the last proof the session is over for us, whatever the client library still hopes for: it reports that
+//! itself only up to 1.7 timeouts later. Shared by the writer, the reads and the watches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use rosterd_runtime::clock::SharedClock;
 pub(super) struct Life {
     pub(super) clock: SharedClock,
     pub(super) hints: HintQueue,
-    /// What the servers agreed to.
+    /// The timeout that the servers agreed to.
     pub(super) timeout: Duration,
     state: watch::Sender<SessionState>,
     proof: Mutex<Mono>,
 }
 
 impl Life {
-    /// A session that was proven by a write sent at `proof`.
+    /// A session that was proved by a write sent at `proof`.
     pub(super) fn new(clock: SharedClock, timeout: Duration, proof: Mono) -> Self {
         Self {
             clock,
@@ -45,7 +45,7 @@ impl Life {
         self.state.subscribe()
     }
 
-    /// Moves on; nothing follows Gone. Whoever follows hints is told after those that are given here.
+    /// Changes the state; nothing follows Gone. The hint comes after those that were given before.
     pub(super) fn enter(&self, next: SessionState) {
         let moved = self.state.send_if_modified(|state| {
             let moves = *state != SessionState::Gone && *state != next;

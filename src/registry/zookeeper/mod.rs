@@ -1,15 +1,15 @@
 //! The registry on a ZooKeeper ensemble: one session of it.
 //!
-//! One task writes (`writer`): what is handed over becomes operations that ZooKeeper knows (`encode`, from what is
-//! believed to exist: `existence`), as many transactions to a packet as do not touch one another (`group`). Reads are
-//! of one revision (`fetch`, `read_set`) and are answered from the same tree as those of the other stores. Watches
-//! give hints (`watching`), and the session's state is told by our own clock (`life`). Every task is a part of the
-//! session: one that panics ends it, and its owner opens another.
-//! It never repeats a write whose outcome is unknown, never answers a read from memory, and never comes back to
-//! life: who wants another session connects again.
+//! One task writes (`writer`): it turns transactions into operations that ZooKeeper knows (`encode`, from the nodes
+//! that are believed to exist: `existence`), and puts as many into a packet as do not touch one another (`group`).
+//! Reads are of one revision (`fetch`, `read_set`) and are answered from the same tree as those of the other stores.
+//! Watches give hints (`watching`), and our own clock determines the session's state (`life`). Every task is a part of
+//! the session: if one panics the session ends, and its owner opens another. It never repeats a write whose outcome is
+//! unknown, never answers a read from memory, and never comes back to life: to get another session, connect again.
 
 mod classify;
 mod connect;
+mod core;
 mod encode;
 mod error;
 mod existence;
@@ -22,18 +22,19 @@ mod life;
 mod multi;
 mod options;
 mod parts;
+mod pending;
 mod probe;
 mod read_set;
 mod reader;
 mod root_paths;
+mod wants;
 mod watch_barrier;
 mod watching;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -43,113 +44,25 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switch
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client, StateWatcher};
 
 pub use error::ConnectError;
 pub use inspect::{Inspection, inspect};
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
 
-use self::existence::ExistenceCache;
+use self::core::Core;
 use self::life::Life;
-use self::parts::Sizes;
+use self::pending::{Group, Pending};
 use self::watch_barrier::WatchBarrier;
 use self::watching::{Command, Watching};
-use self::writer::{Group, Pending, Writer};
+use self::writer::Writer;
 use super::lower::lower;
 use super::paths::Paths;
 use super::read::{RawSnapshot, RawWhole};
-use super::tree::SessionId;
-use super::{DumpNode, Hint, Hints, Read, Registry, SessionState};
+use super::{DumpNode, Hints, Read, Registry, SessionState};
 use rosterd_runtime::mutants;
-use rosterd_runtime::tasks::panic_text;
 
-/// What the parts of a session share.
-struct Core {
-    paths: Arc<Paths>,
-    life: Life,
-    acls: Acls<'static>,
-    /// How long a request may wait and take.
-    limit: Duration,
-    backoff: Backoff,
-    /// Bytes that the chroot adds to every path.
-    chroot_bytes: usize,
-    session: SessionId,
-    /// For reads; gone with the session.
-    client: Mutex<Option<Client>>,
-    existence: Mutex<ExistenceCache>,
-    /// How large what was read is.
-    sizes: Mutex<Sizes>,
-    /// The last transaction that was acknowledged.
-    seen: AtomicU64,
-    /// How many transactions wait.
-    waiting: AtomicUsize,
-    watched: Mutex<BTreeSet<JobName>>,
-    gate: WatchBarrier,
-    stopped: CancellationToken,
-    /// What the client library says; keeps no connection.
-    states: StateWatcher,
-}
-
-impl Core {
-    fn existence(&self) -> MutexGuard<'_, ExistenceCache> {
-        self.existence.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn watched(&self) -> MutexGuard<'_, BTreeSet<JobName>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn client(&self) -> Option<Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn tell(&self, hint: Hint) {
-        if hint.job().is_none_or(|job| self.watched().contains(job)) {
-            self.life.hints.push(hint);
-        }
-    }
-
-    fn tick(&self) -> Duration {
-        writer::tick(self.life.timeout)
-    }
-
-    /// Runs a part of the session. What a part that panicked believed is gone with it, and half of a session would hang:
-    /// without its time it never ends, without a lane it is told of nothing. So all of it ends, as if the servers had
-    /// ended it; the panic itself is counted where every panic is.
-    fn run_part<F>(self: &Arc<Self>, name: &'static str, part: F) -> AbortHandle
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let core = self.clone();
-        let task = tokio::spawn(async move {
-            if let Err(panic) = AssertUnwindSafe(part).catch_unwind().await {
-                let why = panic_text(&*panic);
-                tracing::error!(
-                    task = name,
-                    why,
-                    "a task of the ZooKeeper session panicked, and the session ends: this is a defect, report it"
-                );
-                core.end();
-            }
-        });
-        task.abort_handle()
-    }
-
-    /// The session is over. What still holds its connection lets it go.
-    fn end(&self) {
-        self.life.enter(SessionState::Gone);
-        self.let_go();
-    }
-
-    fn let_go(&self) {
-        self.stopped.cancel();
-        drop(self.client.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
-
-/// One session with an ensemble. Dropping it closes the session when what was handed over is answered.
+/// One session with an ensemble. Dropping it closes the session once all transactions in its queue are answered.
 pub struct ZooKeeperRegistry {
     core: Arc<Core>,
     name: String,
@@ -159,7 +72,7 @@ pub struct ZooKeeperRegistry {
 }
 
 impl ZooKeeperRegistry {
-    /// Opens a session, and makes what the namespace needs. Must be called on a tokio runtime.
+    /// Opens a session, and creates what the namespace needs. Must be called on a tokio runtime.
     pub async fn connect(options: ZooKeeperOptions) -> Result<Self, ConnectError> {
         let paths = Arc::new(Paths::new(&options.namespace));
         let opened = connect::connect(&options, &paths).await?;
@@ -173,7 +86,7 @@ impl ZooKeeperRegistry {
             limit: options.request_timeout.unwrap_or(timeout / 2),
             backoff: options.backoff,
             chroot_bytes: opened.chroot_bytes,
-            session: fetch::session(id),
+            session: wants::session(id),
             client: Mutex::new(Some(client.clone())),
             existence: Mutex::default(),
             sizes: Mutex::default(),
@@ -191,19 +104,19 @@ impl ZooKeeperRegistry {
         let (writes, inbox) = mpsc::unbounded_channel();
         core.run_part("zookeeper writer", Writer::new(core.clone(), inbox).run(client));
         core.run_part("zookeeper time", keep_time(core.clone()));
-        // Hints of the namespace count from here on.
+        // From here on, changes of the namespace give hints.
         let _ = tokio::time::timeout(core.limit, core.gate.pass()).await;
         let name = format!("zookeeper-{:#x}", id);
         Ok(Self { core, name, queue: options.queue.max(1), writes, watches })
     }
 
-    /// Ends the session now, and its ephemeral nodes with it: what waits is fenced, what is on its way is unknown.
+    /// Ends the session now, with its ephemeral nodes: transactions that wait are fenced, those in flight are unknown.
     pub fn close(&self) {
         self.core.end();
     }
 
-    /// Waits until the servers were told that the session is closed, or it is over otherwise. For who closed it
-    /// and is to end: without this the process may be gone first, and the nodes stay until the session times out.
+    /// Waits until the servers were told that the session is closed, or it is over for another reason. For a process
+    /// that is about to exit: without this wait it may be gone first, and the nodes stay until the session times out.
     pub async fn closed(&self) {
         let mut states = self.core.states.clone();
         while !states.peek_state().is_terminated() {
@@ -211,7 +124,7 @@ impl ZooKeeperRegistry {
         }
     }
 
-    /// Takes them in; the text says why not.
+    /// Queues transactions; the error says why that failed.
     fn hand_over(&self, group: Group) -> Result<(), Commit> {
         let (size, waiting) = (group.len(), &self.core.waiting);
         if self.core.life.state() == SessionState::Gone {
@@ -236,7 +149,7 @@ async fn keep_time(core: Arc<Core>) {
             () = tokio::time::sleep(core.tick()) => {}
             () = core.stopped.cancelled() => return,
         }
-        mutants::panic_if_told("panic-zookeeper-time");
+        mutants::panic_if_injected("panic-zookeeper-time");
         if core.life.unproven() >= core.life.timeout {
             tracing::warn!(
                 "the ZooKeeper session is given up: nothing has proven it for {} ms",
@@ -274,7 +187,7 @@ impl Registry for ZooKeeperRegistry {
         let answers = answers.into_iter().map(|answer| match (answer, &refused) {
             (Err(text), _) => ready(Commit::Conflict(text)).boxed(),
             (Ok(_), Some(refused)) => ready(refused.clone()).boxed(),
-            // No answer: it was on its way when the session ended.
+            // No answer: the transaction was in flight when the session ended.
             (Ok(answer), None) => answer.map(|answer| answer.unwrap_or(Commit::Unknown)).boxed(),
         });
         answers.collect()
@@ -343,7 +256,7 @@ impl Registry for ZooKeeperRegistry {
     }
 
     fn coordinators(&self) -> Read<BTreeMap<CoordinatorId, Arc<str>>> {
-        let wants = |paths: &Paths, found: &fetch::Found| read_set::folder(paths.coordinators(), found);
+        let wants = |paths: &Paths, found: &wants::Found| read_set::folder(paths.coordinators(), found);
         self.core.clone().read(wants, |view| Ok(view.coordinators()))
     }
 

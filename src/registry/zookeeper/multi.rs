@@ -1,6 +1,6 @@
-//! One `multi` on its way: what is handed to the client library, and what its answer means.
+//! One `multi` in flight: what is handed to the client library, and what its answer means.
 //!
-//! A refused step is certain: nothing was applied. Everything else that is no success leaves open whether it was.
+//! A refused step is certain: nothing was applied. Any other failure leaves open whether it was applied.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use zookeeper_client::{
 use super::encode::Step;
 use crate::paths::Path;
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug)]
 pub(super) enum Answer {
     Applied(Revision),
-    /// The operation that did not hold, counted over all.
+    /// The operation that did not hold, by its index in the whole `multi`.
     Refused(usize, Error),
-    /// Surely not applied, and no step is to blame.
+    /// Certainly not applied, and no step is to blame.
     Unavailable(String),
     /// It may have been applied.
     Unknown(String),
 }
 
-/// The largest packet that is sent. The servers close the connection of whoever sends more than 1 MiB
-/// (`jute.maxbuffer`), and names grow by the chroot.
+/// The largest packet that is sent. The servers close a connection that sends more than 1 MiB (`jute.maxbuffer`), and
+/// the chroot makes names longer.
 pub(super) const MAX_PACKET: usize = 512 << 10;
 
-/// Sends the operations, now; the future waits for the answer.
+/// Sends the operations at once; the future waits for the answer.
 ///
-/// A node of ours is set along where nothing else is: the answer to a set alone tells the transaction's number.
+/// If there is no set among them, a node of ours is set along: only the answer to a set has the transaction's number.
 pub(super) fn send<'c>(
     client: &'c Client,
     steps: &[Step],
@@ -69,7 +69,7 @@ fn add(writer: &mut MultiWriter<'_>, step: &Step, acls: Acls<'static>) -> Result
     }
 }
 
-/// How a node is made.
+/// The options for creating a node.
 pub(super) fn options(ephemeral: bool, acls: Acls<'static>) -> CreateOptions<'static> {
     let mode = if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent };
     mode.with_acls(acls)

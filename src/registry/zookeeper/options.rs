@@ -8,7 +8,7 @@ use rosterd_domain::id::Namespace;
 use super::error::ConnectError;
 use rosterd_runtime::clock::{SharedClock, System};
 
-/// How often, and how far apart, something is tried again: the pause doubles from `base` up to `max`.
+/// How often, and after which pauses, something is retried: the pause doubles from `base` up to `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The first pause.
@@ -35,7 +35,7 @@ impl Backoff {
 /// Who we are to the ensemble.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// The scheme `digest`: a wrong password shows as nodes that may not be touched.
+    /// The scheme `digest`: a wrong password shows only when access to a node is refused.
     Digest {
         /// The user.
         user: String,
@@ -64,7 +64,7 @@ impl fmt::Debug for Credentials {
 /// TLS to the servers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// Certificates that are believed, PEM.
+    /// The trusted CA certificates, PEM.
     pub ca: String,
     /// Our own certificate and its key, PEM.
     pub identity: Option<(String, String)>,
@@ -79,19 +79,19 @@ impl fmt::Debug for Tls {
 /// How an ensemble is reached.
 #[derive(Clone)]
 pub struct ZooKeeperOptions {
-    /// `host:port`, several separated by commas; a path after the last is the root below which everything is.
+    /// `host:port`, several separated by commas; a path after the last is the root below which all nodes are.
     pub servers: String,
     /// The namespace that is served.
     pub namespace: Namespace,
-    /// The session timeout that is asked for; the servers may give another.
+    /// The session timeout to request; the servers may grant another.
     pub session_timeout: Duration,
     /// How long one round over all servers may take until there is a session.
     pub connect_timeout: Duration,
-    /// How long a request may wait and take; `None`: half of the session timeout that was agreed upon.
+    /// How long a request may wait and take; `None`: half of the granted session timeout.
     pub request_timeout: Option<Duration>,
-    /// Connecting and reads are tried again so.
+    /// How connecting and reads are retried.
     pub backoff: Backoff,
-    /// Who we are; with credentials or a certificate, nodes that we make are ours alone.
+    /// Our identity. With credentials or a certificate, only we have access to the nodes that we create.
     pub credentials: Option<Credentials>,
     /// TLS.
     pub tls: Option<Tls>,
@@ -121,7 +121,7 @@ impl ZooKeeperOptions {
         }
     }
 
-    /// Whether the servers can tell who we are.
+    /// Whether the servers can identify us.
     pub(super) fn is_authenticated(&self) -> bool {
         self.credentials.is_some() || self.tls.as_ref().is_some_and(|tls| tls.identity.is_some())
     }
@@ -139,7 +139,7 @@ impl fmt::Debug for ZooKeeperOptions {
     }
 }
 
-/// `h:p,h:p/chroot` in its parts.
+/// `h:p,h:p/chroot`, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Servers {
     /// `h:p,h:p`.
@@ -149,7 +149,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Takes the text apart; each server must be `host:port`.
+    /// Parses the text; each server must be `host:port`.
     pub(super) fn read(text: &str) -> Result<Self, ConnectError> {
         let refuse = |problem: &str| {
             Err(ConnectError::Servers { servers: text.to_owned(), problem: problem.to_owned() })

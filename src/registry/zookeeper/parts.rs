@@ -1,31 +1,31 @@
-//! How many questions go into one request, so that neither it nor its answer becomes large.
+//! Splits questions into requests, so that neither a request nor its answer becomes large.
 //!
-//! The servers close the connection of whoever asks for more than 1 MiB at once. They bound no answer; but one is written as
-//! a whole, and what waits behind it are other answers and the session's own proofs. How large an answer becomes nobody
-//! knows before. The nodes of a folder are alike, so it is expected from the largest one that was seen there; of a
-//! folder of which nothing is known a few nodes are looked at first. Bookkeeping: it sends nothing.
+//! The servers close a connection that requests more than 1 MiB at once. They do not bound an answer, but one is
+//! written as a whole, and other answers and the session's own proofs wait behind it. The size of an answer is not
+//! known beforehand. The nodes of a folder are alike, so the estimate is the largest one seen there; if nothing is
+//! known of a folder, a few of its nodes are read first. Bookkeeping: it sends nothing.
 
 use std::collections::HashMap;
 
-use super::fetch::{Found, Want, Wants};
+use super::wants::{Found, Want, Wants};
 use crate::paths::Path;
 
-/// Bytes of a request, and of an answer as far as it can be told beforehand.
+/// Bytes of a request, and of an answer as far as it can be estimated.
 const MAX_BYTES: usize = 240 << 10;
-/// What a question has beside the path.
+/// Overhead of a question beside the path.
 const AROUND_PATH: usize = 14;
-/// What an answer has beside the data or the names.
+/// Overhead of an answer beside the data or the names.
 const AROUND_DATA: usize = 81;
-/// What a name has beside itself.
+/// Overhead of a name.
 const AROUND_NAME: usize = 4;
-/// Data of a node of which nothing is known.
+/// Assumed size of a node's data if nothing is known.
 const UNKNOWN: usize = 512;
-/// Of so many nodes of a folder, or fewer, it does not matter how large they are expected to be.
+/// With this number of nodes of a folder, or fewer, their expected size does not matter.
 const FEW: usize = 16;
-/// How many nodes of a folder are looked at where nothing is known of it: those that were never touched are smaller than
-/// the others, so they are from all over it.
+/// How many nodes of a folder are sampled if nothing is known of it. They are taken from all over it, since nodes that
+/// were never touched are smaller than the others.
 const SAMPLES: usize = 16;
-/// How many folders are remembered; then it begins anew.
+/// How many folders are remembered; then the memory starts empty again.
 const CAPACITY: usize = 50_000;
 
 /// One question.
@@ -35,17 +35,17 @@ pub(super) enum Ask<'a> {
     Children(&'a Path),
 }
 
-/// How large what was read is.
+/// The sizes of what was read.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
-    /// The largest data of a node, by the folder.
+    /// The largest data of a node, by folder.
     data: HashMap<Path, usize>,
-    /// All names of a folder together.
+    /// The total length of the names in a folder.
     names: HashMap<Path, usize>,
 }
 
 impl Sizes {
-    /// Remembers of what there is much.
+    /// Remembers sizes of folders with many nodes.
     pub(super) fn learn(&mut self, found: &Found) {
         if self.data.len() + self.names.len() >= CAPACITY {
             *self = Self::default();
@@ -63,7 +63,7 @@ impl Sizes {
         }
     }
 
-    /// Remembers how large these few are.
+    /// Remembers the sizes of these samples.
     pub(super) fn learn_samples(&mut self, samples: &Wants, found: &Found) {
         let sizes: HashMap<&Path, usize> = found.data().map(|(path, data)| (path, data.len())).collect();
         for path in samples.keys() {
@@ -79,7 +79,7 @@ impl Sizes {
         }
     }
 
-    /// The few nodes to look at before all of these are asked for; mostly none.
+    /// The few nodes to read before all of these are requested; usually empty.
     pub(super) fn samples(&self, wants: &Wants) -> Wants {
         let mut folders = HashMap::<&str, Vec<&Path>>::new();
         for (path, _) in wants.iter().filter(|(_, want)| want.data) {
@@ -90,7 +90,7 @@ impl Sizes {
         some.map(|path| ((*path).clone(), Want { data: true, children: false })).collect()
     }
 
-    /// The questions, as few to a request as there must be; one request at least.
+    /// The questions in as few requests as possible; at least one request.
     pub(super) fn parts<'w>(&self, wants: &'w Wants) -> Vec<Vec<Ask<'w>>> {
         let mut parts = vec![Vec::new()];
         let (mut asked, mut answered) = (0, 0);
@@ -114,7 +114,7 @@ impl Sizes {
 
     fn expected(&self, ask: Ask<'_>) -> usize {
         let bytes = match ask {
-            // A quarter more: a record grows while it runs.
+            // A quarter more: a record grows during its run.
             Ask::Data(path) => self.data.get(folder(path)).map(|largest| largest + largest / 4),
             Ask::Children(path) => self.names.get(path).copied(),
         };
@@ -122,7 +122,7 @@ impl Sizes {
     }
 }
 
-/// The folder that a node stands in.
+/// The folder of a node.
 fn folder(path: &Path) -> &str {
     path.as_str().rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -154,7 +154,8 @@ mod tests {
         assert_eq!(sizes.expected(Ask::Data(&path("/ns/job/many/999"))), 375 + AROUND_DATA);
     }
 
-    /// However large the nodes are: each question once, and no part whose nodes, if they are as expected, are too much.
+    /// Whatever the sizes: each question is asked once, and no part exceeds the limit if its nodes are as large as
+    /// expected.
     #[test]
     fn parts_are_as_large_as_they_may_be() {
         let wants = records(10_000);
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// One that is larger than all that may be asked for at once goes alone.
+    /// A question that is larger than the limit for one request goes alone.
     #[test]
     fn one_that_is_too_large_goes_alone() {
         let (wants, mut sizes) = (records(20), Sizes::default());

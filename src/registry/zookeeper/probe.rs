@@ -1,4 +1,4 @@
-//! Asks each server why there is no session: the client library only says that there is none.
+//! Asks each server why there is no session: the client library says only that there is none.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::options::Servers;
 
-/// How long one server is asked.
+/// How long to wait for one server.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of an answer is read.
 const MAX_ANSWER: u64 = 4 << 10;
@@ -44,7 +44,7 @@ async fn ask(server: &str, secure: bool) -> String {
     }
 }
 
-/// From the answer to `srvr`.
+/// The reason, from the answer to `srvr`.
 fn told(answer: &str) -> String {
     if answer.contains("not currently serving requests") {
         return "runs, but is in no majority of its ensemble".into();

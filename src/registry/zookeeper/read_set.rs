@@ -1,9 +1,9 @@
-//! Which nodes each of the port's reads is made from. Plain functions of what was found so far; see `fetch`.
+//! The nodes that each of the port's reads needs. Plain functions of what was found so far; see `fetch`.
 
 use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::snapshot::Stage;
 
-use super::fetch::{Found, Want, Wants};
+use super::wants::{Found, Want, Wants};
 use crate::paths::{Path, Paths};
 
 const DATA: Want = Want { data: true, children: false };

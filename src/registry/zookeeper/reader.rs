@@ -1,10 +1,9 @@
-//! Reads: of one revision, after everything that was acknowledged before, and again while the session lives.
+//! Reads: of one revision, not older than anything acknowledged before, and retried while the session is alive.
 //!
-//! A `sync` goes before each on the same connection, so that the server has caught up with the leader when it
-//! reads. While the leader changes that alone is no proof: a leader that was deposed and does not know it yet may
-//! answer it, for as long as the ensemble's `syncLimit`. What this session was acknowledged itself is always
-//! seen; what others were acknowledged meanwhile may be missed once, and a decision from such a reading is refused
-//! by its guards.
+//! Each is preceded by a `sync` on the same connection, so that the server has caught up with the leader when it reads.
+//! While the leader changes, that alone is not a proof: a deposed leader that does not know it yet may answer it, for
+//! as long as the ensemble's `syncLimit`. Writes that this session got an acknowledgement for are always seen; others'
+//! latest writes may be missed once, and a decision from such a reading is refused by its guards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,13 +13,14 @@ use rosterd_domain::id::Revision;
 use rosterd_domain::time::Time;
 use zookeeper_client::{Client, Error};
 
-use super::Core;
-use super::fetch::{self, Found, Wants};
+use super::core::Core;
+use super::fetch;
+use super::wants::{Found, Wants};
 use crate::paths::{Path, Paths, Place};
 use crate::{Read, ReadError, SessionState, View};
 
 impl Core {
-    /// Reads what `read_set` asks for, and looks at it.
+    /// Reads the nodes of `read_set`, and evaluates them.
     pub(super) fn read<T, W, F>(self: Arc<Self>, wants: W, look: F) -> Read<T>
     where
         T: Send + 'static,
@@ -28,7 +28,7 @@ impl Core {
         F: FnOnce(View<'_>) -> Result<T, ReadError> + Send + 'static,
     {
         async move {
-            // What was acknowledged before the call is in what is read after it.
+            // Everything acknowledged before the call is visible to the read.
             let seen = Revision(self.seen.load(Ordering::Relaxed));
             let found = self.fetch(&wants).await?;
             self.believe(&found);
@@ -89,15 +89,15 @@ impl Core {
         client: &Client,
         wants: &(dyn Fn(&Paths, &Found) -> Wants + Send + Sync),
     ) -> Result<Found, Error> {
-        // Sent at the call: the reads come after it on the same connection without waiting for its answer.
+        // Sent at the call: the reads follow it on the same connection without waiting for its answer.
         let synced = client.sync("/");
         let found = fetch::fetch(client, &self.sizes, &|found| wants(&self.paths, found)).await?;
         synced.await?;
         Ok(found)
     }
 
-    /// When a node was last written, by the clock of the server that led then. What this session wrote it reads, on whichever
-    /// server.
+    /// When a node was last written, by the clock of the server that was the leader then. Sees this session's own
+    /// writes, on whichever server it is.
     pub(super) async fn written_at(&self, path: &Path) -> Result<Option<Time>, ReadError> {
         let Some(client) = self.client() else { return Err(ReadError::Fenced) };
         match tokio::time::timeout(self.limit, client.check_stat(path.as_str())).await {
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// What was read tells how the next write of it is encoded.
+    /// Updates the cache, which determines how the next write of these nodes is encoded.
     fn believe(&self, found: &Found) {
         let mut existence = self.existence();
         for (path, kind) in found.kinds() {

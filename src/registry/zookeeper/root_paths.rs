@@ -1,13 +1,13 @@
-//! The folders below which everything is: made when a session is opened, and again when they have gone.
+//! The folders below which all nodes are: created when a session is opened, and again if they were removed.
 //!
-//! Elastic-Job makes some of them as containers, which ZooKeeper removes when their last child has gone.
+//! Elastic-Job creates some of them as containers, which ZooKeeper removes along with their last child.
 
 use zookeeper_client::{Acls, Client, CreateOptions, Error};
 
 use super::multi::options;
 use crate::paths::{Path, Paths};
 
-/// Makes what is missing; `Err`: at which path, and why.
+/// Creates what is missing; `Err`: the path, and why.
 pub(super) async fn ensure_root_paths(
     client: &Client,
     paths: &Paths,
@@ -19,7 +19,7 @@ pub(super) async fn ensure_root_paths(
     Ok(())
 }
 
-/// Makes a folder and all above it. Above what is there already nothing is asked for: it may be another's.
+/// Creates a folder and its parents. It asks for nothing above a folder that exists: that may belong to somebody else.
 pub(super) async fn make(client: &Client, path: &str, options: &CreateOptions<'_>) -> Result<(), Error> {
     let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
     let all: Vec<&str> = ends.map(|end| &path[..end]).collect();

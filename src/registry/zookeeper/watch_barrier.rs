@@ -1,5 +1,5 @@
-//! Who asks for hints and reads afterwards must not miss what happens in between: a read waits until the watches
-//! that were asked for before it stand.
+//! A caller that asks for hints and then reads must not miss what happens in between: a read waits until all watches
+//! that were requested before it are set.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ pub(super) struct WatchBarrier {
 #[derive(Debug, Default)]
 struct State {
     asked: u64,
-    /// Asked for, and not standing yet.
+    /// Requested, but not set yet.
     open: BTreeSet<u64>,
 }
 
 impl WatchBarrier {
-    /// A watch was asked for; the number says which.
+    /// Registers the request of a watch; returns its number.
     pub(super) fn ask(&self) -> u64 {
         let mut state = self.lock();
         state.asked += 1;
@@ -29,19 +29,19 @@ impl WatchBarrier {
         number
     }
 
-    /// It stands, or is not wanted any more.
+    /// The watch is set, or no longer wanted.
     pub(super) fn done(&self, number: u64) {
         self.lock().open.remove(&number);
         self.moved.notify_waiters();
     }
 
-    /// Waits for what was asked for up to now.
+    /// Waits for all watches that were requested before the call.
     pub(super) async fn pass(&self) {
         let upto = self.lock().asked;
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Registered before one looks, so that no move is missed.
+            // Registered before the check, so that no change is missed.
             moved.as_mut().enable();
             if self.lock().open.first().is_none_or(|first| *first > upto) {
                 return;

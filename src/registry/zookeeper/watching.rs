@@ -1,10 +1,10 @@
 //! Watches, and the hints that they give.
 //!
-//! A job is watched by a handful of persistent watches. One connection must not carry many: a client with more
-//! than 128 KiB of watched paths can never reconnect, so further sessions, which own nothing, are opened when one
-//! is full. The client library does not set persistent watches again after a reconnect: we do, the new one before
-//! the old one is dropped, since dropping takes the path's watch away. What happened meanwhile is lost, so that
-//! everything watched is hinted at once.
+//! A job is watched by a handful of persistent watches. One connection must not carry many: a client with more than 128
+//! KiB of watched paths can never reconnect, so when one is full, another session is opened, which owns nothing. The
+//! client library does not set persistent watches again after a reconnect: we do, the new one before the old one is
+//! dropped, since dropping removes the path's watch. Events in between are lost, so everything watched gets a hint
+//! then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use zookeeper_client::{
     WatchedEvent,
 };
 
-use super::Core;
 use super::connect::Opener;
+use super::core::Core;
 use crate::paths::{Path, Place};
 use crate::{Hint, SessionState};
 use rosterd_runtime::mutants;
@@ -33,11 +33,11 @@ const LANE_BYTES: usize = 48 << 10;
 enum Key {
     Namespace,
     Job(JobName),
-    /// The marks of so many items of a job.
+    /// The disabled marks of this many items of a job.
     Items(JobName, u32),
 }
 
-/// What the registry asks for.
+/// A request of the registry.
 #[derive(Debug)]
 pub(super) enum Command {
     Watch(JobName, u64),
@@ -56,14 +56,15 @@ pub(super) struct Watching {
     core: Arc<Core>,
     opener: Opener,
     lanes: Vec<(mpsc::UnboundedSender<Order>, usize)>,
-    /// On which connection each is watched, and for how many bytes.
+    /// The connection of each watched key, and the bytes that it takes.
     watched: BTreeMap<Key, (usize, usize)>,
-    /// The marks of how many items of each job are.
+    /// The number of items whose marks are watched, by job.
     items: BTreeMap<JobName, u32>,
 }
 
 impl Watching {
-    /// Watches the namespace on the session's own connection; `number` is told when that stands.
+    /// Watches the namespace on the session's own connection; `number` is marked as done in the barrier once that is
+    /// set.
     pub(super) fn start(core: Arc<Core>, opener: Opener, client: Client, number: u64) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let lane = Lane::new(core.clone(), client, None);
@@ -80,7 +81,7 @@ impl Watching {
                 command = inbox.recv() => command,
                 () = stopped.cancelled() => None,
             };
-            mutants::panic_if_told("panic-zookeeper-watches");
+            mutants::panic_if_injected("panic-zookeeper-watches");
             match command {
                 Some(Command::Watch(job, number)) => self.watch(Key::Job(job), number),
                 Some(Command::WatchItems(job, items, number)) => self.watch_items(job, items, number),
@@ -151,7 +152,7 @@ impl Watching {
     }
 }
 
-/// A session for watches; `None`: nobody needs it any more.
+/// Opens a session for watches; `None`: it is no longer needed.
 async fn reopen(core: &Core, opener: &Opener) -> Option<Client> {
     for n in 1.. {
         let opened = tokio::select! {
@@ -170,13 +171,13 @@ async fn reopen(core: &Core, opener: &Opener) -> Option<Client> {
     None
 }
 
-/// One connection's watches.
+/// The watches of one connection.
 struct Lane {
     core: Arc<Core>,
     client: Client,
-    /// `None`: it is the session's own connection, whose end is the session's.
+    /// `None`: it is the session's own connection, and the session ends with it.
     opener: Option<Opener>,
-    /// Followed from the moment of connecting, so that no change is missed.
+    /// Observed from the moment of connecting, so that no change is missed.
     states: StateWatcher,
     armed: BTreeMap<Key, Armed>,
 }
@@ -185,13 +186,13 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Armed {
     listener: Option<Listener>,
-    /// They are set in the connection of now.
+    /// Whether they are set in the current connection.
     stand: bool,
-    /// Something may have been missed: to be told as soon as they stand.
+    /// An event may have been missed: give hints as soon as they are set.
     missed: bool,
 }
 
-/// The task that listens; it ends with whoever holds this, however that ends.
+/// The task that listens. It ends when this is dropped, for whatever reason.
 #[derive(Debug)]
 struct Listener(AbortHandle);
 
@@ -225,7 +226,7 @@ impl Lane {
                     }
                 }
                 _ = again.tick() => {
-                    mutants::panic_if_told("panic-zookeeper-lane");
+                    mutants::panic_if_injected("panic-zookeeper-lane");
                     self.arm_what_is_not().await;
                 }
                 () = stopped.cancelled() => break,
@@ -247,11 +248,11 @@ impl Lane {
             }
         }
         self.arm_what_is_not().await;
-        // Also where it failed: the reads after it will say so, and the reconnect hints at everything.
+        // Even on failure: the reads that follow will report it, and the reconnect gives hints about everything.
         numbers.into_iter().for_each(|number| self.core.gate.done(number));
     }
 
-    /// What the connection's state means; whether there is anything left to do.
+    /// Handles a state of the connection; returns whether to continue.
     async fn follow(&mut self, state: ClientState) -> bool {
         let own = self.opener.is_none();
         match state {
@@ -259,7 +260,7 @@ impl Lane {
             ClientState::Disconnected => {}
             ClientState::SyncConnected => {
                 if own {
-                    // The loss itself may have been too short to be seen.
+                    // The loss itself may have been too short to be observed.
                     self.core.life.enter(SessionState::Suspended);
                     if !self.core.recognise(&self.client).await {
                         return true;
@@ -284,7 +285,7 @@ impl Lane {
         true
     }
 
-    /// After a reconnect nothing stands, and anything may have been missed.
+    /// After a reconnect no watch is set, and any event may have been missed.
     async fn arm_again(&mut self) {
         for armed in self.armed.values_mut() {
             (armed.stand, armed.missed) = (false, true);
@@ -292,7 +293,7 @@ impl Lane {
         self.arm_what_is_not().await;
     }
 
-    /// Sets what does not stand, all of it at once. What fails is tried again with the next tick.
+    /// Sets all watches that are not set, in parallel. Failures are retried with the next tick.
     async fn arm_what_is_not(&mut self) {
         let keys = self.armed.iter().filter(|(_, armed)| !armed.stand).map(|(key, _)| key.clone());
         let client = &self.client;
@@ -310,7 +311,7 @@ impl Lane {
         }
         let done = tokio::select! {
             done = tokio::time::timeout(self.core.limit, join_all(armings)) => done.unwrap_or_default(),
-            // What is asked without a connection waits for one, and nobody would be told meanwhile that it was lost.
+            // A request without a connection waits for one, and meanwhile nobody would learn that it was lost.
             () = lost(client.state_watcher()) => Vec::new(),
         };
         for (key, watchers) in done {
@@ -320,11 +321,11 @@ impl Lane {
                 Err(error) => tracing::warn!("a watch cannot be set, once more: {error}"),
             }
         }
-        // Those that failed, perhaps after they were set: what they would have told is told when they stand.
+        // Those that failed may have been set before: give their hints once they are set.
         self.armed.values_mut().filter(|armed| !armed.stand).for_each(|armed| armed.missed = true);
     }
 
-    /// The new watches listen; only then those are dropped that they replace.
+    /// Listens to the new watches, and only then drops those that they replace.
     fn stands(&mut self, key: Key, watchers: Vec<PersistentWatcher>) {
         let next = self.listen(watchers);
         let Some(armed) = self.armed.get_mut(&key) else { return };
@@ -334,7 +335,7 @@ impl Lane {
             return;
         }
         match key {
-            // What moved meanwhile nobody has seen: it may have been any.
+            // Nobody saw which nodes changed meanwhile, so it may have been any.
             Key::Job(job) => {
                 [Hint::Job(job.clone()), Hint::Guarantee(job)]
                     .into_iter()
@@ -353,7 +354,7 @@ impl Lane {
         let mut events = stream::select_all(each);
         Listener(self.core.run_part("zookeeper listener", async move {
             while let Some(event) = events.next().await {
-                mutants::panic_if_told("panic-zookeeper-listener");
+                mutants::panic_if_injected("panic-zookeeper-listener");
                 if let Some(hint) = hint(&core, &event) {
                     core.tell(hint);
                 }
@@ -373,14 +374,14 @@ fn watched(core: &Core, key: &Key) -> Vec<(Path, AddWatchMode)> {
     }
 }
 
-/// Returns once there is no connection.
+/// Returns once the connection is lost.
 async fn lost(mut states: StateWatcher) {
     while states.peek_state() == ClientState::SyncConnected {
         states.changed().await;
     }
 }
 
-/// The library panics if it is asked again after the last event.
+/// The library panics if it is polled again after the last event.
 async fn next_event(mut watcher: PersistentWatcher) -> Option<(WatchedEvent, PersistentWatcher)> {
     let event = watcher.changed().await;
     let last = event.event_type == EventType::Session && event.session_state.is_terminated();
@@ -393,7 +394,7 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
         return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Jobs);
     }
     if path == core.paths.coordinators() {
-        // Who comes and who goes; what they write of themselves tells nobody.
+        // A hint for every coordinator that appears or disappears, but not for a change of its node's data.
         return (event.event_type != EventType::NodeDataChanged).then_some(Hint::Coordinators);
     }
     if !matches!(

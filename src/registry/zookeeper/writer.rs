@@ -1,8 +1,8 @@
-//! The one task that writes: it puts what waits into as few `multi` as it may, and answers each transaction.
+//! The one task that writes: it puts waiting transactions into as few `multi` as possible, and answers each of them.
 //!
-//! Several are under way at once. A refused one names its first operation that did not hold: that transaction is
-//! answered, or encoded again where only the cache was wrong, and all others are sent again without it. Nothing is
-//! repeated whose outcome is unknown. Fed by `ZooKeeperRegistry`; ends when that has gone and the queue is empty,
+//! Several are in flight at once. A refused one names its first operation that did not hold: that transaction is
+//! answered, or encoded again if only the cache was wrong, and all others are sent again without it. A `multi` whose
+//! outcome is unknown is never repeated. Fed by `ZooKeeperRegistry`; ends when that was dropped and the queue is empty,
 //! or with the session.
 
 use std::collections::VecDeque;
@@ -13,55 +13,33 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rosterd_domain::time::Mono;
-use rosterd_domain::txn::{Commit, Txn};
-use tokio::sync::{mpsc, oneshot};
+use rosterd_domain::txn::Commit;
+use tokio::sync::mpsc;
 use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::classify::{RetryClass, judge};
+use super::core::Core;
 use super::encode::{Encoded, Step, Sweeping, encode};
 use super::existence::Fresh;
-use super::group::{InUse, Together, Touched};
+use super::group::{InUse, Together};
 use super::multi::{self, Answer, MAX_PACKET};
-use super::{Core, classify, root_paths};
-use crate::lower::Lowered;
+use super::pending::{Group, Pending};
+use super::{classify, root_paths};
 use crate::{SessionState, conflict};
 use rosterd_runtime::mutants;
 
-/// How many `multi` are under way at once.
+/// How many `multi` are in flight at once.
 const FLIGHTS: usize = 4;
-/// Operations in one, where several transactions share it.
+/// Operations in a `multi` that several transactions share.
 const MAX_STEPS: usize = 500;
-/// Bytes of one, where several transactions share it.
+/// Bytes of a `multi` that several transactions share.
 const MAX_SHARED: usize = 256 << 10;
-/// How far down the queue one looks for transactions that may overtake.
+/// How far down the queue to look for transactions that may overtake.
 const SCAN: usize = 2_000;
 /// How often a transaction is encoded again because what it was encoded from had changed.
 const MAX_SPELLINGS: u32 = 8;
 
-/// A transaction that was handed over.
-pub(super) struct Pending {
-    pub(super) txn: Txn,
-    pub(super) lowered: Lowered,
-    pub(super) touched: Touched,
-    pub(super) reply: oneshot::Sender<Commit>,
-    pub(super) asked: Mono,
-    pub(super) looks: u32,
-    pub(super) fresh: Option<Fresh>,
-    pub(super) sweeping: Option<Sweeping>,
-}
-
-impl Pending {
-    pub(super) fn new(txn: Txn, lowered: Lowered, reply: oneshot::Sender<Commit>, asked: Mono) -> Self {
-        let touched = Touched::by(&lowered.ops);
-        Self { txn, lowered, touched, reply, asked, looks: 0, fresh: None, sweeping: None }
-    }
-}
-
-/// Transactions together. Boxed, since they are taken out of the middle of queues.
-#[allow(clippy::vec_box, reason = "what moves is a pointer")]
-pub(super) type Group = Vec<Box<Pending>>;
-
-/// What came back.
+/// A finished request.
 enum Landed {
     Multi { group: Group, encoded: Vec<Encoded>, sent: Mono, answer: Answer },
     Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), Error> },
@@ -74,7 +52,7 @@ pub(super) struct Writer {
     queue: VecDeque<Box<Pending>>,
     in_use: InUse,
     together: Together,
-    /// The folders below which everything is must be made again.
+    /// The folders below which all nodes are must be created again.
     groundless: bool,
 }
 
@@ -112,13 +90,13 @@ impl Writer {
 
     fn take(&mut self, group: Group) {
         self.queue.extend(group);
-        // What else was handed over meanwhile may share a packet with it.
+        // Transactions that were handed over meanwhile may share a packet with it.
         while let Ok(group) = self.inbox.try_recv() {
             self.queue.extend(group);
         }
     }
 
-    /// Sends as much as may be sent.
+    /// Sends as much as allowed.
     fn launch<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
         let connected =
             self.core.life.state() == SessionState::Connected && client.state() == ClientState::SyncConnected;
@@ -184,7 +162,7 @@ impl Writer {
     ) {
         let steps: Vec<Step> = encoded.iter().flat_map(|encoded| encoded.steps.iter().cloned()).collect();
         for encoded in &mut encoded {
-            // From here on only whose operation it was counts.
+            // From here on only the origins of the operations are needed.
             encoded.steps = Vec::new();
         }
         let sent = self.core.life.clock.mono();
@@ -196,7 +174,7 @@ impl Writer {
         }));
     }
 
-    /// Reads what the transaction must be encoded from. It keeps its nodes meanwhile.
+    /// Reads what the transaction must be encoded from. Its nodes remain in use meanwhile.
     fn look_again_at<'c>(&mut self, at: usize, client: &'c Client, flights: &mut Flights<'c>) -> bool {
         let Some(pending) = self.queue.remove(at) else { return false };
         self.in_use.take(&pending.touched);
@@ -229,7 +207,7 @@ impl Writer {
                         self.queue.push_front(pending);
                     }
                     Err(Error::NoAuth) => self.answer(*pending, Commit::Unavailable(not_allowed())),
-                    // Nothing was sent that could have changed anything.
+                    // Nothing was sent that could have changed the store.
                     Err(why) if pending.looks < MAX_SPELLINGS => {
                         tracing::debug!("a look before a write failed, once more: {why}");
                         self.queue.push_front(pending);
@@ -306,7 +284,7 @@ impl Writer {
             }
             first = last;
         }
-        // The node that only numbers a transaction has gone, or is another's.
+        // The node that is set only for a transaction's number was removed, or belongs to another user.
         if !blamed && error == Error::NoNode {
             self.ground_again(client, flights);
         } else if !blamed {
@@ -366,9 +344,9 @@ impl Writer {
         }));
     }
 
-    /// What waited too long is answered; a session that nobody proves is proven.
+    /// Answers transactions that waited too long, and proves a session that no write proves.
     fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
-        mutants::panic_if_told("panic-zookeeper-writer");
+        mutants::panic_if_injected("panic-zookeeper-writer");
         let (now, limit, silent) = (self.core.life.clock.mono(), self.core.limit, self.core.life.unproven());
         while self.queue.front().is_some_and(|pending| is_in_vain(now.since(pending.asked), silent, limit)) {
             let Some(pending) = self.queue.pop_front() else { break };
@@ -383,13 +361,13 @@ impl Writer {
 
     fn answer(&self, pending: Pending, commit: Commit) {
         self.core.waiting.fetch_sub(1, Ordering::Relaxed);
-        // Who asked may have gone.
+        // The caller may have dropped its future.
         let _ = pending.reply.send(commit);
     }
 
-    /// The session is over: what was sent may have been applied before, what was not sent never will be.
+    /// The session is over: transactions in flight may have been applied, those that wait never will be.
     fn end(&mut self, flights: &mut Flights<'_>) {
-        // A dropped reply is an unknown outcome to who waits for it.
+        // A dropped reply is an unknown outcome to its caller.
         flights.clear();
         while let Some(pending) = self.queue.pop_front() {
             self.answer(*pending, Commit::Fenced);
@@ -401,8 +379,8 @@ impl Writer {
     }
 }
 
-/// Whether it is given up that a transaction that has waited so long will be sent. While the servers answer others it has
-/// its turn: much waits when thousands of workers come at once, and nothing is amiss.
+/// Whether to give up on a transaction that has waited this long. While the servers answer others it will have its
+/// turn: when thousands of workers connect at once many transactions wait, and nothing is wrong.
 fn is_in_vain(waited: Duration, silent: Duration, limit: Duration) -> bool {
     waited > limit && silent > limit
 }
@@ -428,11 +406,6 @@ fn restless() -> String {
     "the nodes change faster than they can be written; see what else writes below the namespace".to_owned()
 }
 
-/// How often the clock is looked at.
-pub(super) fn tick(timeout: Duration) -> Duration {
-    (timeout / 40).clamp(Duration::from_millis(5), Duration::from_millis(250))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,7 +414,7 @@ mod tests {
     fn a_queue_that_moves_is_waited_for() {
         let s = Duration::from_secs;
         assert!(!is_in_vain(s(60), s(1), s(5)), "the servers answer");
-        assert!(!is_in_vain(s(1), s(60), s(5)), "it has only just come");
+        assert!(!is_in_vain(s(1), s(60), s(5)), "it has only just been queued");
         assert!(is_in_vain(s(6), s(6), s(5)));
     }
 }

@@ -28,7 +28,7 @@ pub struct JobSeries {
 }
 
 impl JobSeries {
-    /// None yet: those of an earlier keeper of these metrics are taken away. `most` 0: there will be none, and none is left out.
+    /// None yet: those of an earlier keeper of these metrics are taken away. `most` 0: it has no series, and leaves none out.
     pub fn new(metrics: Arc<Metrics>, most: usize) -> Self {
         metrics.job_runs.clear();
         metrics.job_last_success_timestamp_seconds.clear();

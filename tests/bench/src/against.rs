@@ -1,9 +1,8 @@
-//! The released Elastic-Job 3.0.4 and rosterd under the same load, one after the other in one run on the same
-//! ZooKeeper server: absolute figures drift with the machine, ratios do so less. In every second run the other side
-//! begins.
+//! The released Elastic-Job 3.0.4 and rosterd under the same load, one after the other in one run on the same ZooKeeper
+//! server: absolute figures drift with the machine, ratios less so. In every second run the other side begins.
 //!
-//! Both with their defaults (monitored, misfires on), rosterd as one coordinator; sessions of 10 s; workers as
-//! processes of their own, handlers empty.
+//! Both with their defaults (monitored, misfires on), rosterd as one coordinator; sessions of 10 s; workers as separate
+//! processes, empty handlers.
 
 mod leave;
 mod stage;
@@ -19,7 +18,7 @@ use stage::{Measured, Side, Stage};
 
 pub(crate) use leave::leave;
 
-/// Says what is set otherwise than by default on our side.
+/// Reports the non-default settings on our side.
 fn tell_settings(report: &mut Report) {
     let workers = [("slots of a worker", &*SLOTS.to_string()), ("JVM of a worker", "-Xmx2g")];
     report.sets(&[SET, &workers].concat());
@@ -29,7 +28,7 @@ fn tell_settings(report: &mut Report) {
 pub(crate) const SETTINGS: &str = "Elastic-Job 3.0.4 and rosterd, one after the other on one ZooKeeper 3.9.5 server (tickTime 1 s, its log \
      synced to disk); sessions of 10 s, defaults otherwise; rosterd with one coordinator";
 
-/// A fire of eight items on two workers: what it costs the server, and how late user code begins.
+/// A fire of eight items on two workers: its cost for the server, and the lag of user code.
 pub(crate) fn fire(options: &Options, report: &mut Report) -> Result {
     both(options, &Load { jobs: 1, items: 8, every: 1, processes: 2 }, report, |measured, add| {
         lags(measured, add);
@@ -50,7 +49,7 @@ pub(crate) fn hundred(options: &Options, report: &mut Report) -> Result {
     })
 }
 
-/// Ten thousand item runs asked for each second.
+/// Ten thousand item runs due each second.
 pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
     both(options, &Load { jobs: 100, items: 100, every: 1, processes: 2 }, report, |measured, add| {
         add("item runs", "/s", measured.runs / measured.seconds);
@@ -69,7 +68,7 @@ fn costs(measured: &Measured, add: &mut dyn FnMut(&str, &'static str, f64)) {
     add("RSS of all but ZooKeeper", "MiB", measured.used.rss);
 }
 
-/// Takes a load on both sides, so many times, and reports what `figures` makes of it.
+/// Runs a load on both sides, a number of times, and reports the result of `figures`.
 fn both(
     options: &Options,
     load: &Load,
@@ -91,7 +90,7 @@ fn both(
     Ok(())
 }
 
-/// Who begins changes, so that neither always has the warmer machine.
+/// The first side alternates, so that neither always has the warmer machine.
 fn order(run: usize) -> [Side; 2] {
     if run.is_multiple_of(2) { [Side::Ours, Side::Theirs] } else { [Side::Theirs, Side::Ours] }
 }
@@ -112,7 +111,7 @@ fn describe(side: Side, load: &Load, measured: &Measured) {
     println!("    beside: {floor}");
 }
 
-/// What both sides showed in one run.
+/// The results of both sides in one run.
 #[derive(Default)]
 struct Pair {
     rows: Vec<(String, &'static str, Option<f64>, Option<f64>)>,
@@ -142,7 +141,7 @@ impl Pair {
                     report.add(&name, &format!("{settings}: {}", side.name()), unit, None, value, &floor);
                 }
             }
-            // Nothing is no measure of anything.
+            // A ratio needs both values, and none of them may be zero.
             if let (Some(ours), Some(theirs)) = (ours.filter(|ours| *ours > 0.0), theirs) {
                 let settings = format!("{settings}: theirs / ours");
                 report.add(&name, &settings, "×", None, theirs / ours, &floor);
@@ -177,7 +176,7 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// The largest number that is clean: doubled until one is not, then halved between, a few times.
+/// The largest number that is clean: doubled until one is not, then bisected a few times.
 #[derive(Debug)]
 struct Search {
     good: u32,
@@ -189,7 +188,7 @@ struct Search {
 
 impl Search {
     const STEPS: u32 = 8;
-    /// It ends where the one that is clean and the one that is not are nearer than such a part.
+    /// It ends when the clean and the unclean number differ by less than this fraction.
     const NEAR: u32 = 10;
 
     fn of(side: Side) -> Self {

@@ -1,6 +1,6 @@
-//! What a client costs: each one's conformance worker at a scripted coordinator, which does nothing but speak the protocol.
+//! The cost of a client: each one's conformance worker at a scripted coordinator, which only speaks the protocol.
 //!
-//! Any program that keeps the contract of conformance workers will do: `--client NAME=COMMAND`, as often as wanted.
+//! Any program that implements the contract of conformance workers works: `--client NAME=COMMAND`, repeatable.
 
 mod coordinator;
 
@@ -19,7 +19,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::server::{end, scratch, target_dir, tethered};
 
-/// How many runs are under way at a time while throughput is measured.
+/// How many runs are in flight at a time while throughput is measured.
 const SLOTS: u32 = 64;
 const JOBS: usize = 1000;
 /// Runs whose latency is measured, one after the other; the first ones warm it up.
@@ -34,7 +34,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// `NAME=COMMAND`, the command's words parted by blanks.
+    /// `NAME=COMMAND`, the command's words separated by blanks.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, command) = text.split_once('=')?;
         let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
@@ -66,13 +66,13 @@ pub(crate) fn clients(options: &Options, report: &mut Report) -> Result {
 
 const HEADINGS: &str = "  runs a second  µs a run  started ms p50/p99  reported ms p50/p99  attached s  idle MiB  1,000 jobs MiB";
 
-/// What was found of one client in one run.
+/// The figures of one client in one run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Figures {
     /// Item runs a second over one stream, and the worker's processor time for each, in microseconds.
     rate: f64,
     cost: f64,
-    /// From the Trigger that was sent to RunStarted and RunCompleted that came, in milliseconds: median and 99 %.
+    /// From sending the Trigger to receiving RunStarted and RunCompleted, in milliseconds: median and 99 %.
     started: (f64, f64),
     reported: (f64, f64),
     /// From the start of the process until its job is registered, in seconds.
@@ -132,7 +132,7 @@ fn take(options: &Options, runtime: &Runtime, program: &Program, report: &mut Re
     Ok(figures)
 }
 
-/// A worker process at a coordinator of its own.
+/// A worker process with a separate coordinator.
 struct Worker {
     child: Child,
     conversation: Conversation,
@@ -168,7 +168,7 @@ impl Worker {
         Used::of(self.child.id())
     }
 
-    /// Its size once it has come to rest, in mebibytes: what its start has left behind is given back by then.
+    /// Its size once it is at rest, in mebibytes: memory of its start has been returned by then.
     fn at_rest(&mut self) -> f64 {
         std::thread::sleep(Duration::from_secs(3));
         self.used().rss
@@ -177,13 +177,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Its coordinator is not told of it any more: no goodbye is waited for.
+        // Its coordinator is no longer notified: the kill waits for no goodbye.
         let _gone = self.child.kill();
         end(&mut self.child);
     }
 }
 
-/// A process that is ended where nobody takes it over.
+/// A process that is killed on drop unless it is taken.
 struct Ended(Option<Child>);
 
 impl Drop for Ended {
@@ -224,7 +224,7 @@ fn median(found: &[Figures]) -> Figures {
     }
 }
 
-/// The conformance workers that `cargo xtask` has built: what starts each stands in a file beside the programs.
+/// The conformance workers that `cargo xtask` has built: a file beside the programs has the command of each.
 pub(crate) fn built() -> Vec<Program> {
     let text = std::fs::read_to_string(target_dir().join("clients.json")).unwrap_or_default();
     let words: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Worker processes, and what they say.
+//! Worker processes, and their output.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +10,7 @@ use crate::machine::Used;
 use crate::server::end;
 use crate::worker::{MODE, Seen, Spec};
 
-/// How long what was due may still be on its way to user code.
+/// How long due runs may still take to reach user code.
 const ON_ITS_WAY: Duration = Duration::from_millis(1500);
 
 /// Worker processes of one run, ended with it.
@@ -31,14 +31,14 @@ impl Crew {
         Self { members: Vec::new(), heard, tell }
     }
 
-    /// Starts a worker process; its number.
+    /// Starts a worker process. Returns its number.
     pub(crate) fn start(&mut self, spec: &Spec) -> Result<usize> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(MODE).arg(serde_json::to_string(spec)?);
         self.start_program(command)
     }
 
-    /// Starts another program that says and hears what workers do; its number.
+    /// Starts another program with the input and output of workers. Returns its number.
     pub(crate) fn start_program(&mut self, mut command: Command) -> Result<usize> {
         let number = self.members.len();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -63,7 +63,7 @@ impl Crew {
         }
     }
 
-    /// Hears until `enough` says so of a line.
+    /// Reads lines until `enough` accepts one.
     pub(crate) fn hear_until(
         &mut self,
         what: &str,
@@ -79,7 +79,7 @@ impl Crew {
         Err(format!("waited in vain for {what} for {patience:?}").into())
     }
 
-    /// Waits until so many processes have said that all they do has begun.
+    /// Waits until this many processes have reported that all their jobs are registered.
     pub(crate) fn wait_until_all_came(&mut self, patience: Duration) -> Result {
         let (mut came, all) = (0, self.members.len());
         self.hear_until("all workers to come", patience, |_, line| {
@@ -102,7 +102,7 @@ impl Crew {
         Ok(())
     }
 
-    /// What all of them have used, together.
+    /// The resource usage of all together.
     pub(crate) fn used(&self) -> Used {
         self.members
             .iter()
@@ -110,7 +110,7 @@ impl Crew {
             .fold(Used::default(), |sum, used| sum.and(used))
     }
 
-    /// Lets what is due by now come, asks all to leave, and reads what they saw.
+    /// Waits for due runs, asks all to leave, and reads what they recorded.
     pub(crate) fn leave_and_tell(&mut self, outs: &[String]) -> Result<Vec<Seen>> {
         std::thread::sleep(ON_ITS_WAY);
         self.leave()?;

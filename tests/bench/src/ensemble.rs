@@ -1,5 +1,4 @@
-//! A real ZooKeeper server as a process of its own, with its log on the disk that the benchmarks are run from, and
-//! what it counts.
+//! A real ZooKeeper server as a separate process, with its log on the disk of the benchmarks, and its counters.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,10 +16,10 @@ use crate::report::Report;
 use crate::server::{scratch, target_dir, tethered};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Raw writes under way at a time, and how many there are.
+/// Raw writes in flight at a time, and their total.
 const IN_FLIGHT: usize = 64;
 const RAW: usize = 4_000;
-/// Packets that reading the counters costs itself: two questions.
+/// Packets of reading the counters itself: two requests.
 const ASKED: f64 = 2.0;
 
 pub(crate) struct Ensemble {
@@ -30,7 +29,7 @@ pub(crate) struct Ensemble {
     dir: TempDir,
 }
 
-/// What the server has done so far.
+/// The server's counters so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) transactions: f64,
@@ -38,7 +37,7 @@ pub(crate) struct Counts {
     pub(crate) sent: f64,
 }
 
-/// What it had done and used by a moment.
+/// Its counters and resource usage at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stand {
     at: Instant,
@@ -46,7 +45,7 @@ pub(crate) struct Stand {
     ran: f64,
 }
 
-/// What it did and used between two moments.
+/// Its work and resource usage between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
@@ -133,13 +132,13 @@ impl Ensemble {
         Ok(said)
     }
 
-    /// Writes of a hundred bytes that the server takes from one client, many under way. A program that is compiled
-    /// as it runs gets faster: the first round only warms it.
+    /// The rate of writes of a hundred bytes from one client, with many in flight. A JIT-compiled program gets faster:
+    /// the first round only warms it up.
     pub(crate) fn raw(&self) -> Result<Raw> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (connections, address) = (self.connections()?, self.address());
         let raw = runtime.block_on(async {
-            // A busy machine takes its time.
+            // A busy machine is slow.
             let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
             let client = connector.connect(&address).await?;
             let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -151,7 +150,7 @@ impl Ensemble {
             client.delete("/raw", None).await?;
             Ok(Raw { rate: RAW as f64 / took, cpu: used.ran * 1e6 / RAW as f64 })
         });
-        // The end of its session is a transaction too: none of what is measured next.
+        // The end of its session is a transaction, too, which must not count in the next measurement.
         let until = Instant::now() + PATIENCE;
         while self.connections()? > connections {
             if Instant::now() > until {
@@ -162,22 +161,22 @@ impl Ensemble {
         raw
     }
 
-    /// Clients, and whoever asks.
+    /// The number of connections: clients, and the one of this request.
     pub(crate) fn connections(&self) -> Result<f64> {
         Ok(monitored_number(&self.ask("mntr")?, "zk_num_alive_connections"))
     }
 
-    /// What the machine, and this server alone, can do at this moment.
+    /// The current capacity of the machine, and of this server alone.
     pub(crate) fn floor(&self) -> Result<Floor> {
         Ok(Floor { raw: Some(self.raw()?), ..Floor::measure(self.dir())? })
     }
 
-    /// What it has done and used so far.
+    /// Its counters and resource usage so far.
     pub(crate) fn stand(&self) -> Result<Stand> {
         Ok(Stand { at: Instant::now(), counts: self.counts()?, ran: self.used().ran })
     }
 
-    /// What it has done and used since.
+    /// Its work and resource usage since.
     pub(crate) fn cost(&self, since: &Stand) -> Result<Cost> {
         let now = self.stand()?;
         let seconds = (now.at - since.at).as_secs_f64();
@@ -218,12 +217,12 @@ impl Counts {
 }
 
 impl Cost {
-    /// Processors that it took.
+    /// The processors that it used.
     pub(crate) fn cores(&self) -> f64 {
         self.ran / self.seconds
     }
 
-    /// Rows for what the server did each second, and what that took of the processors.
+    /// Rows for the server's work each second, and its processor usage.
     pub(crate) fn report(&self, figure: &str, name: &str, floor: &Floor, report: &mut Report) {
         let Counts { transactions, received, sent } = self.counts;
         let mut add =

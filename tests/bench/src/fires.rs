@@ -1,5 +1,4 @@
-//! From scheduled time to user code: how late runs begin, how many a coordinator can start each second, and what that
-//! costs it.
+//! From scheduled time to user code: the lag of runs, how many a coordinator can start each second, and the cost.
 
 use std::time::{Duration, Instant};
 
@@ -13,26 +12,26 @@ use crate::report::{Report, Set};
 use crate::server::Server;
 use crate::worker::{Seen, Spec};
 
-/// Limits of a coordinator that thousands of jobs in one process go beyond.
+/// Limits of a coordinator that thousands of jobs in one process exceed.
 pub(crate) const SET: Set<'_> = &[("max_jobs_per_worker", "20000"), ("max_unacknowledged_reports", "8192")];
-/// Of a worker, so that none waits for a slot.
+/// Slots of a worker, so that no run waits for one.
 pub(crate) const SLOTS: u32 = 4096;
 
-/// Says what is set here.
+/// Reports these settings.
 pub(crate) fn tell_settings(report: &mut Report) {
     report.sets(&[SET, &[("slots of a worker", &SLOTS.to_string())]].concat());
 }
 
-/// What one run showed.
+/// The results of one run.
 pub(crate) struct Taken {
     pub(crate) fires: Fires,
-    /// That began in the time in which costs were counted.
+    /// Runs that started in the time in which costs were counted.
     runs: f64,
     pub(crate) coordinator: Used,
     workers: Used,
-    /// The ZooKeeper server, where there is one.
+    /// The cost of the ZooKeeper server, if there is one.
     zookeeper: Option<Cost>,
-    /// Seconds that all processors together were busy, with this or anything else.
+    /// Seconds that all processors together were busy, with this or other work.
     busy: f64,
     pub(crate) seconds: f64,
     commits: f64,
@@ -64,7 +63,7 @@ pub(crate) fn lag(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// The largest number of jobs that was clean, as were all smaller ones that were tried.
+/// The largest number of jobs that was clean, together with all smaller ones that were tested.
 #[derive(Debug, Clone, Default)]
 struct Knee {
     clean: u32,
@@ -125,7 +124,7 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// Ten thousand item runs asked for each second, a hundred in each fire.
+/// Ten thousand item runs due each second, a hundred in each fire.
 pub(crate) fn runs(options: &Options, report: &mut Report) -> Result {
     let load = Load { jobs: 100, items: 100, every: 1, processes: 2 };
     tell_settings(report);
@@ -154,7 +153,7 @@ pub(crate) fn take(options: &Options, load: &Load) -> Result<Taken> {
     Ok(take_beside(options, load, watch)?.0)
 }
 
-/// Something else is done to the coordinator while its fires are watched, for that time.
+/// Runs something else against the coordinator while its fires are measured, for that time.
 pub(crate) fn take_beside<T>(
     options: &Options,
     load: &Load,
@@ -227,7 +226,7 @@ fn settle(server: &Server, load: &Load) -> Result {
         let rate = (now - before) / step.as_secs_f64();
         eprint!("\r  starting: {rate:.0} of {:.0} runs a second   ", load.rate());
         if rate >= load.rate() * 0.9 {
-            // Once more for what is still being registered.
+            // Once more for jobs that are still being registered.
             std::thread::sleep(step);
             eprintln!();
             return Ok(());
@@ -243,7 +242,7 @@ impl Taken {
         used.ran * 1e6 / self.runs
     }
 
-    /// Where the time of the processors goes, and how many runs they would allow.
+    /// The processor time by process, and how many runs it would allow.
     fn add_costs(&self, figure: &str, name: &str, report: &mut Report) {
         let mut add = |what: &str, unit, value| {
             report.add(&format!("{figure} {what}"), name, unit, None, value, &self.floor);
@@ -261,7 +260,7 @@ impl Taken {
         }
     }
 
-    /// Runs a second that would take all processors, at what each takes of them here, whoever works for it.
+    /// Runs a second that would use all processors, at the processor time of a run here, over all processes.
     fn allowed(&self) -> f64 {
         let zookeeper = self.zookeeper.as_ref().map_or(0.0, |cost| cost.ran);
         let all = self.coordinator.ran + self.workers.ran + zookeeper;

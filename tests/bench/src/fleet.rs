@@ -8,7 +8,7 @@ use crate::machine::Used;
 use crate::options::Options;
 use crate::server::Server;
 
-/// How often a state is looked at that is waited for.
+/// The polling interval of waits.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Fleet {
@@ -24,7 +24,7 @@ impl Fleet {
         Ok(Self { seats: seats.collect::<Result<_>>()?, ensemble })
     }
 
-    /// So many addresses, this seat's first.
+    /// This many addresses, this seat's first.
     pub(crate) fn addresses(&self, first: usize, count: usize) -> String {
         let from_first = self.seats.iter().cycle().skip(first).take(count);
         from_first.map(Server::address).collect::<Vec<_>>().join(",")
@@ -34,12 +34,12 @@ impl Fleet {
         self.seats.get_mut(seat).ok_or_else(|| format!("no coordinator {seat}").into())
     }
 
-    /// The sum of a counter over those that live.
+    /// The sum of a counter over the live ones.
     pub(crate) fn counted(&self, name: &str) -> Result<f64> {
         self.seats.iter().filter(|seat| seat.lives()).map(|seat| seat.counted(name)).sum()
     }
 
-    /// What those that live have used, together.
+    /// The resource usage of the live ones, together.
     pub(crate) fn used(&self) -> Used {
         let alive = self.seats.iter().filter(|seat| seat.lives());
         alive.map(Server::used).fold(Used::default(), Used::and)
@@ -64,7 +64,7 @@ impl Fleet {
     }
 }
 
-/// Waits until it is so; whether it came to that.
+/// Waits until the condition holds. Returns whether it did.
 pub(crate) fn wait(patience: Duration, mut so: impl FnMut() -> Result<bool>) -> Result<bool> {
     let until = Instant::now() + patience;
     loop {
@@ -78,7 +78,7 @@ pub(crate) fn wait(patience: Duration, mut so: impl FnMut() -> Result<bool>) -> 
     }
 }
 
-/// The same for what must come.
+/// The same for a condition that must be reached.
 pub(crate) fn must(what: &str, patience: Duration, so: impl FnMut() -> Result<bool>) -> Result {
     if wait(patience, so)? {
         Ok(())

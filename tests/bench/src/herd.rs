@@ -1,4 +1,4 @@
-//! Much at once, when one of several coordinators dies: the jobs that it led, the workers that it hosted.
+//! Much work at once when one of several coordinators dies: the jobs that it led, the workers that it hosted.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::report::{Report, Set};
 use crate::worker::Spec;
 
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long is watched after everything is led again, and before the death.
+/// How long to measure after everything is led again, and before the death.
 const AFTER: Duration = Duration::from_secs(10);
 const BEFORE: Duration = Duration::from_secs(20);
 const ITEMS: u32 = 10;
-/// What one of three leads at least of all jobs once leaders have been spread, a third being its share.
+/// The least share of jobs that one of three leads once leaders have been spread; its fair share is a third.
 const SHARE: f64 = 0.2;
-/// A limit of coordinators that a thousand jobs of one worker go beyond.
+/// A limit of coordinators that a thousand jobs of one worker exceed.
 const SET: Set<'_> = &[("max_jobs_per_worker", "20000")];
 
 /// A thousand jobs of ten items, of which the one that dies leads a third and hosts none.
@@ -65,7 +65,7 @@ fn settle_once(options: &Options, jobs: u32, report: &mut Report) -> Result {
         Ok(fleet.counted("rosterd_jobs_led")? >= all && led_by(&fleet, 2)? > all * SHARE)
     })?;
     must("all jobs to have fired", PATIENCE, || Ok(fleet.counted("rosterd_runs_total")? >= 2.0 * all))?;
-    // What their coming has brought is written.
+    // The writes of their registration are done.
     std::thread::sleep(AFTER);
     let calm = fleet.ensemble.stand()?;
     std::thread::sleep(BEFORE);
@@ -121,11 +121,11 @@ fn led_by(fleet: &Fleet, seat: usize) -> Result<f64> {
     fleet.seats.get(seat).map_or(Ok(0.0), |seat| seat.counted("rosterd_jobs_led"))
 }
 
-/// What there is, and how long the dead one takes to serve again among it, and to lead its share.
+/// The system's state, and how long the dead one takes to serve again, and to lead its share.
 struct Standing {
     watches: f64,
     nodes: f64,
-    /// Mebibytes of each coordinator before one died.
+    /// Memory of each coordinator before the death, in mebibytes.
     memory: Vec<f64>,
     /// Seconds after the start of its process.
     serves: f64,
@@ -169,7 +169,7 @@ impl std::fmt::Display for Standing {
     }
 }
 
-/// Transactions that conflicted, of those that live.
+/// Transactions of the live ones that conflicted.
 fn refused(fleet: &Fleet) -> Result<f64> {
     let mut sum = 0.0;
     for seat in fleet.seats.iter().take(2) {
@@ -204,7 +204,7 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     let since = Instant::now();
     must("all workers to be attached", 2 * PATIENCE, || Ok(fleet.counted("rosterd_streams")? >= all))?;
     let came = since.elapsed().as_secs_f64();
-    // What their coming has brought is written.
+    // The writes of their registration are done.
     std::thread::sleep(AFTER);
     let there = fleet.seats.first().ok_or("no coordinator")?.counted("rosterd_streams")?;
     let (stand, since) = (fleet.ensemble.stand()?, Instant::now());
@@ -220,7 +220,8 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     })?;
     let cost = Herded { zookeeper: fleet.ensemble.cost(&stand)?, left: fleet.used().since(before) };
     let when = |part: f64| marks.iter().find(|(_, n)| *n >= part * all).map_or(f64::NAN, |(at, _)| *at);
-    // The dead one's session ends after ten seconds, and leases five later: whoever is not back by then is dead.
+    // The dead one's session ends after ten seconds, and leases five later: a worker that is not back by then is marked
+    // dead.
     std::thread::sleep(Duration::from_secs(20).saturating_sub(since.elapsed()) + AFTER);
     let dead = fleet.counted("rosterd_workers_expired_total")? - verdicts;
     let left = fleet.counted("rosterd_streams")?;
@@ -242,10 +243,10 @@ fn herd_once(options: &Options, workers: u32, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// What it took until all were attached again.
+/// The cost until all were attached again.
 struct Herded {
     zookeeper: Cost,
-    /// The coordinator that was left.
+    /// The remaining coordinator.
     left: Used,
 }
 

@@ -1,4 +1,4 @@
-//! How many rows of the history a second are kept: in SQLite, on the way to PostgreSQL, and there.
+//! How many rows of the history a second can be written: in SQLite, on the way to PostgreSQL, and there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::postgres::Postgres;
 use crate::report::Report;
 use crate::server::scratch;
 
-/// Items of a fire, and jobs that fire at once.
+/// Items per fire, and jobs that fire at once.
 const ITEMS: u32 = 10;
 const JOBS: u32 = 100;
 /// Runs recorded: a beginning and an end each, as they come from a coordinator.
 const RUNS: u32 = 200_000;
 const QUICK: u32 = 20_000;
-/// Until all of it is written.
+/// How long writing all of it may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Rows a second into the file, and into the database.
@@ -66,7 +66,7 @@ fn take(
     }
     let kept = begun.elapsed().as_secs_f64();
     let dropped = recorder.status().dropped;
-    // Each is there, with its end.
+    // Waits until each is there, with its end.
     let asked = Instant::now();
     let page = Page { size: 100, token: None };
     let filter = RunFilter { job: Some(JobName::new("job-7")?), ..RunFilter::default() };
@@ -89,7 +89,7 @@ fn take(
     Ok(())
 }
 
-/// As coordinators tell it: the beginnings of a fire, then its ends.
+/// As coordinators record it: the starts of a fire, then its ends.
 fn record(recorder: &Recorder, runs: u32) -> Result {
     let (instance, worker) = (InstanceId::new("10.0.0.7@-@w-1")?, WorkerId::new("w-1")?);
     let jobs: Vec<JobName> =

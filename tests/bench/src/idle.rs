@@ -1,4 +1,4 @@
-//! Workers that only say that they live: what a coordinator pays for each.
+//! Workers that only send heartbeats: the cost of each for a coordinator.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) fn idle(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// Whether processes may have so many connections; from now on as many as they ever may.
+/// Raises the limit of open files to its maximum. Returns whether processes may have this many connections.
 pub(crate) fn may_open(workers: u32) -> Result<bool> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
@@ -39,7 +39,7 @@ pub(crate) fn may_open(workers: u32) -> Result<bool> {
     Ok(!few)
 }
 
-/// Starts about so many workers that share jobs; how many they are.
+/// Starts about this many workers that share jobs. Returns how many.
 pub(crate) fn start(crew: &mut Crew, server: &str, workers: u32) -> Result<u32> {
     let each = workers.div_ceil(PROCESSES);
     for process in 0..PROCESSES {
@@ -72,7 +72,7 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     let all = start(&mut crew, server.address(), workers)?;
     crew.wait_until_all_came(Duration::from_secs(300))?;
     let until = Instant::now() + Duration::from_secs(120);
-    // All are there, and what their coming has brought is written.
+    // All are attached, and the writes of that are done.
     let mut commits = 0.0;
     loop {
         std::thread::sleep(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! What workers write of their runs, line by line as it happens, and what it comes to: the promises are judged from
+//! The workers' journal of their runs, line by line as events happen, and its judgment: the promises are judged from
 //! these lines alone.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::Result;
 use crate::machine::wall;
 use crate::server::scratch;
 
-/// The first word of a line's detail where a worker says which coordinator took it in.
+/// The first word of a line's detail when a worker logs its coordinator.
 pub(crate) const ATTACHED: &str = "attached";
 
 /// Nanoseconds of the clock that all processes share.
@@ -25,7 +25,7 @@ pub(crate) fn boot() -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A file of lines. Each is written at once, so that what was done before a kill is there.
+/// A file of lines. Each is written immediately, so that everything before a kill is there.
 #[derive(Debug)]
 pub(crate) struct Journal {
     name: String,
@@ -59,7 +59,7 @@ impl Journal {
             (&self.file).write_all(&text)
         });
         if let Err(error) = written {
-            // What is not written cannot be judged.
+            // A missing line would falsify the judgment.
             eprintln!("{}: the journal cannot be written: {error}", self.name);
             std::process::exit(4);
         }
@@ -76,7 +76,7 @@ pub(crate) struct Reading {
     folder: TempDir,
     /// How far each was read.
     read: BTreeMap<PathBuf, usize>,
-    /// What was read so far, in order of time but for what was written at the same moment.
+    /// The lines so far, in order of time, except for lines of the same moment.
     pub(crate) lines: Vec<Line>,
 }
 
@@ -85,21 +85,21 @@ impl Reading {
         Ok(Self { folder: scratch()?, read: BTreeMap::new(), lines: Vec::new() })
     }
 
-    /// Where a worker of this name is to write.
+    /// The journal of a worker with this name.
     pub(crate) fn of(&mut self, worker: &str) -> (String, String) {
         let path = self.folder.path().join(format!("{worker}.jsonl"));
         self.read.insert(path.clone(), 0);
         (path.display().to_string(), worker.to_owned())
     }
 
-    /// Writes what was done to a worker.
+    /// Logs an action on a worker.
     pub(crate) fn note(&mut self, worker: &str, what: What) -> Result {
         let (path, _) = self.of(&format!("{worker}-was"));
         Journal::open(path.as_ref(), worker)?.write(what, None, "");
         Ok(())
     }
 
-    /// Reads what was written meanwhile. A line being written is not there yet.
+    /// Reads new lines. A partial line is ignored.
     pub(crate) fn poll(&mut self) -> Result {
         let before = self.lines.len();
         for (path, read) in &mut self.read {
@@ -116,18 +116,18 @@ impl Reading {
         Ok(())
     }
 
-    /// The lines that say that user code of a run began.
+    /// The lines about starts of user code.
     pub(crate) fn starts(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.what == What::Start)
     }
 }
 
-/// Judges. How long a process takes to notice that it woke, nobody can say on a real machine.
+/// Judges. On a real machine it is unknown how long a process takes to notice that it resumed.
 pub(crate) fn judge(lines: &[Line]) -> Verdict {
     verify::judge(lines, u64::MAX)
 }
 
-/// Says which promises were broken, if any; how many.
+/// Prints the broken promises. Returns how many.
 pub(crate) fn broken(verdict: &Verdict) -> usize {
     for fault in verdict.faults.iter().take(10) {
         println!("  BROKEN {fault}");
@@ -135,7 +135,7 @@ pub(crate) fn broken(verdict: &Verdict) -> usize {
     verdict.faults.len()
 }
 
-/// Which coordinator took a worker in, if a line says so.
+/// The coordinator that accepted a worker, if the line has it.
 pub(crate) fn attached(line: &Line) -> Option<(&str, &str)> {
     let words: Vec<&str> = line.detail.split(' ').collect();
     match words.as_slice() {

@@ -1,4 +1,4 @@
-//! `kill -9` of whatever there is, and what becomes of the runs: judged from what the workers wrote.
+//! `kill -9` of each kind of process, and the effect on runs, judged from the workers' journals.
 
 mod host;
 mod leader;
@@ -15,12 +15,12 @@ fn millis(from: u64, to: u64) -> f64 {
     (to as f64 - from as f64) / 1e6
 }
 
-/// The address in whichever form it was given.
+/// The address, without its scheme.
 fn plain(address: &str) -> &str {
     address.trim_start_matches("http://").trim_end_matches('/')
 }
 
-/// The coordinator that a worker came to last.
+/// The coordinator to which a worker attached last.
 fn host_of<'a>(reading: &'a Reading, worker: &str) -> Option<&'a str> {
     let lines = reading.lines.iter().rev().filter(|line| line.worker == worker);
     lines.filter_map(crate::journal::attached).next().map(|(address, _)| plain(address))

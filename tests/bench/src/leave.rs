@@ -1,4 +1,4 @@
-//! One of ten workers leaves: until everybody knows who took its items, and how many items moved.
+//! One of ten workers leaves: until all workers know the new owners of its items, and how many items moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::server::Server;
 use crate::worker::Spec;
 
 pub(crate) const WORKERS: u32 = 10;
-/// How long what is written after an assignment may take.
+/// How long the writes after an assignment may take.
 pub(crate) const AFTERWARDS: Duration = Duration::from_secs(3);
 
-/// What each worker was last told that it owns.
+/// The last Assignment of each worker.
 #[derive(Default)]
 struct Owned {
     items: BTreeMap<usize, BTreeSet<u32>>,
@@ -48,7 +48,7 @@ impl Owned {
 }
 
 impl Owned {
-    /// The items that somebody has now and had not before.
+    /// The items that have a new owner.
     fn moved(&self, before: &BTreeMap<usize, BTreeSet<u32>>, leaver: usize) -> BTreeSet<u32> {
         let stayed = self.items.iter().filter(|(who, _)| **who != leaver);
         let new = |(who, own): (&usize, &BTreeSet<u32>)| {
@@ -89,19 +89,19 @@ fn take(options: &Options, items: u32, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// What one leaving worker brought about.
+/// The effects of one leaving worker.
 pub(crate) struct Found {
     /// Milliseconds from the workers' start to the first assignment.
     first: f64,
-    /// Milliseconds from the wish to leave to the last Assignment.
+    /// Milliseconds from the request to leave to the last Assignment.
     pub(crate) took: f64,
     /// Seconds of the coordinator's processor time until then.
     cpu: f64,
     moved: usize,
     had: usize,
-    /// Items that moved and need not have.
+    /// Items that moved unnecessarily.
     strangers: f64,
-    /// Of the ZooKeeper server, with what is written afterwards for tools.
+    /// The cost of the ZooKeeper server, including the mirrors that are written afterwards.
     pub(crate) cost: Option<Cost>,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn one(server: &Server, ensemble: Option<&Ensemble>, items: u32, stra
         owned.covers(0..WORKERS as usize, items)
     })?;
     let first = (owned.last - started) as f64 / 1e3;
-    // What follows an assignment, such as what is written for tools, is no part of this.
+    // The writes after an assignment, such as mirrors, are not part of this.
     std::thread::sleep(Duration::from_secs(if items > 1000 { 4 } else { 2 }));
     let before = owned.items.clone();
     let (used, stand) = (server.used(), ensemble.map(Ensemble::stand).transpose()?);

@@ -1,16 +1,16 @@
-//! So many jobs of so many items, and what of that was run when.
+//! A number of jobs with a number of items, and which of their fires ran when.
 
 use std::collections::BTreeMap;
 
 use crate::machine::percentile;
 use crate::worker::Seen;
 
-/// So many jobs of so many items.
+/// A number of jobs with a number of items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) jobs: u32,
     pub(crate) items: u32,
-    /// Each job fires every so many seconds, the jobs one after the other.
+    /// The period of each job in seconds; the jobs fire one after the other.
     pub(crate) every: u32,
     pub(crate) processes: u32,
 }
@@ -43,7 +43,7 @@ impl Load {
     }
 }
 
-/// What was seen, held against what was due.
+/// The observed runs, compared with the scheduled times.
 #[derive(Debug, Default)]
 pub(crate) struct Fires {
     /// Milliseconds, sorted.
@@ -81,7 +81,7 @@ impl Fires {
         fires
     }
 
-    /// Of the whole seconds between two moments, in microseconds.
+    /// Counts the whole seconds between two moments, in microseconds.
     pub(crate) fn between(load: &Load, seen: &[Seen], from: i64, until: i64) -> Self {
         Self::count(load, seen, from.div_euclid(1_000_000) + 1, until.div_euclid(1_000_000))
     }

@@ -1,4 +1,4 @@
-//! What the machine itself can do, and what a process has used: read from /proc, or tried.
+//! The capacity of the machine, and the resource usage of a process: read from /proc, or measured.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -21,12 +21,12 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(0, usize::from)
 }
 
-/// Seconds that the processors have spent on anything, whoever wanted it.
+/// Seconds that the processors have been busy, over all processes.
 pub(crate) fn busy() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let all = stat.lines().next().unwrap_or_default();
     let times: Vec<f64> = all.split_whitespace().skip(1).filter_map(|text| text.parse().ok()).collect();
-    // user, nice, system; idle and waiting for the disk; interrupts, and what the host took. What guests took is in user.
+    // user, nice, system; idle and iowait; interrupts, and steal. Guest time is in user.
     let (worked, idle) = (times.iter().take(8).sum::<f64>(), times.iter().skip(3).take(2).sum::<f64>());
     (worked - idle) / 100.0
 }
@@ -51,7 +51,7 @@ pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
     sorted.get(place).copied().unwrap_or(f64::NAN)
 }
 
-/// What a ZooKeeper server takes alone, from one client with many writes under way.
+/// The raw rate of a ZooKeeper server, from one client with many writes in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw {
     /// Writes a second.
@@ -60,7 +60,7 @@ pub(crate) struct Raw {
     pub(crate) cpu: f64,
 }
 
-/// What one durable write and one round trip cost at this moment, and how busy the machine is.
+/// The current cost of one durable write and one round trip, and the load of the machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Floor {
     /// Milliseconds.
@@ -68,12 +68,12 @@ pub(crate) struct Floor {
     /// Milliseconds.
     pub(crate) trip: (f64, f64),
     pub(crate) load: f64,
-    /// Of the figure's ZooKeeper server, where it has one.
+    /// The rate of the figure's ZooKeeper server, if it has one.
     pub(crate) raw: Option<Raw>,
 }
 
 impl Floor {
-    /// Appends 4 KiB and syncs it, a hundred times, in `dir`; sends a byte forth and back a thousand times.
+    /// Appends 4 KiB and syncs it, a hundred times, in `dir`; sends a byte back and forth a thousand times.
     pub(crate) fn measure(dir: &Path) -> Result<Self> {
         Ok(Self { write: durable_write(dir)?, trip: round_trip()?, load: load(), raw: None })
     }
@@ -142,12 +142,12 @@ fn round_trip() -> Result<(f64, f64)> {
     took
 }
 
-/// What a process has used so far.
+/// The resource usage of a process so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     /// Seconds on a processor.
     pub(crate) ran: f64,
-    /// Seconds that its threads waited for a processor that others had.
+    /// Seconds that its threads waited for a busy processor.
     pub(crate) waited: f64,
     /// The part of its time that it spent in the kernel, in seconds.
     pub(crate) system: f64,
@@ -176,7 +176,7 @@ impl Used {
         used
     }
 
-    /// Together with another's.
+    /// The sum with another's.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             ran: self.ran + other.ran,
@@ -188,7 +188,7 @@ impl Used {
         }
     }
 
-    /// What was used since `before`; size and threads as they are now.
+    /// The usage since `before`; size and threads are the current ones.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             ran: self.ran - before.ran,

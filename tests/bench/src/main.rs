@@ -1,10 +1,10 @@
-//! The benchmarks: a real coordinator process, real worker processes, figures beside what the machine itself can do.
+//! The benchmarks: a real coordinator process, real worker processes, figures beside the capacity of the machine.
 //!
-//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper] [--against elasticjob|quartz]`. Every figure is taken several times and printed
-//! with minimum, median and maximum, next to one durable write, one round trip over loopback and the load average
-//! of the same moment; at the end a table, and one JSON line per figure. A target is information: missing it fails
-//! nothing, since the machine may be busy. All traffic stays on loopback, every loop is bounded in count and time,
-//! and processes are ended by their own ids.
+//! `cargo xtask bench [--only NAME[,NAME]] [--runs N] [--quick] [--registry zookeeper] [--against elasticjob|quartz]`.
+//! Every figure is measured several times and printed with minimum, median and maximum, next to one durable write, one
+//! round trip over loopback and the load average of the same moment; at the end a table, and one JSON line per figure.
+//! A target is informational: missing it is not a failure, since the machine may be busy. All traffic stays on
+//! loopback, every loop is bounded in count and time, and processes are killed by their own ids.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -38,10 +38,10 @@ use std::process::ExitCode;
 use options::{Options, Other};
 use report::Report;
 
-/// What the figures' functions may end with.
+/// The result of the figures' functions.
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A figure: its name, what it shows, and what takes it.
+/// A figure: its name, its description, and its function.
 type Figure = (&'static str, &'static str, fn(&Options, &mut Report) -> Result);
 
 const FIGURES: [Figure; 16] = [
@@ -63,7 +63,7 @@ const FIGURES: [Figure; 16] = [
     ("clients", "each client's conformance worker: runs a second, latency, memory", clients::clients),
 ];
 
-/// What is held against the same of Elastic-Job, with `--against elasticjob`.
+/// The figures that are compared with Elastic-Job, with `--against elasticjob`.
 const AGAINST: [Figure; 5] = [
     ("fire", "a fire of 8 items on 2 workers: transactions, packets, lag", against::fire),
     ("hundred", "a hundred such fires at the same instant: lag, processors", against::hundred),
@@ -72,7 +72,7 @@ const AGAINST: [Figure; 5] = [
     ("knee", "jobs of one item that fire each second, none of them late", against::knee),
 ];
 
-/// What is held against the same of Quartz, with `--against quartz`.
+/// The figures that are compared with Quartz, with `--against quartz`.
 const QUARTZ: [Figure; 3] = [
     ("lag", "one job each second: scheduled time to user code", quartz::lag),
     ("knee", "jobs that fire each second, none of them missed or late", quartz::knee),

@@ -24,25 +24,25 @@ impl Other {
 #[derive(Debug)]
 pub(crate) struct Options {
     only: Vec<String>,
-    /// Beside another scheduler.
+    /// The other scheduler to compare with.
     against: Option<Other>,
-    /// How often each figure is taken.
+    /// How often each figure is measured.
     pub(crate) runs: usize,
-    /// How often something is killed; 0: as often as the figure wants.
+    /// How often something is killed; 0: the figure's default.
     trials: u32,
     /// The registry is a real ZooKeeper server, not the embedded store.
     pub(crate) zookeeper: bool,
-    /// Small sizes and short times, to see that everything works.
+    /// Small sizes and short times, to check that everything works.
     pub(crate) quick: bool,
     /// The coordinator's program.
     pub(crate) program: PathBuf,
-    /// Whose conformance workers are measured.
+    /// The clients whose conformance workers are measured.
     pub(crate) clients: Vec<Program>,
     /// Sizes instead of the figure's own, where it has any.
     pub(crate) sizes: Vec<u32>,
-    /// How long fires are watched, in seconds.
+    /// How long fires are measured, in seconds.
     pub(crate) seconds: u64,
-    /// Nobody has said how long, and nobody is in a hurry.
+    /// The duration was not set, and the run is not quick.
     unhurried: bool,
 }
 
@@ -52,13 +52,13 @@ bench [--only NAME[,NAME]] [--runs N] [--quick] [--sizes N[,N]] [--seconds N] [-
 ";
 
 impl Options {
-    /// Which other scheduler is to be measured as well; then there are other figures.
+    /// The other scheduler to measure as well, which has other figures.
     pub(crate) fn against(arguments: &[String]) -> Option<Other> {
         let place = arguments.iter().position(|argument| argument == "--against")?;
         Other::named(arguments.get(place + 1)?).ok()
     }
 
-    /// What the figures are taken of.
+    /// The settings of the figures.
     pub(crate) fn settings(&self) -> &'static str {
         match (self.against, self.zookeeper) {
             (Some(Other::ElasticJob), _) => crate::against::SETTINGS,
@@ -70,7 +70,7 @@ impl Options {
         }
     }
 
-    /// `None`: help was asked for and given.
+    /// `None`: help was requested and printed.
     pub(crate) fn parse(arguments: &[String], figures: &[(&str, &str)]) -> Result<Option<Self>, String> {
         let mut options = Self {
             only: Vec::new(),
@@ -144,7 +144,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
-    /// How often something is killed: as asked, or this, or in a quick run that.
+    /// How often to kill: as set, or `usual`, or `quick` in a quick run.
     pub(crate) fn trials(&self, usual: u32, quick: u32) -> u32 {
         match (self.trials, self.quick) {
             (0, true) => quick,
@@ -153,12 +153,12 @@ impl Options {
         }
     }
 
-    /// How many seconds something takes that is to be watched longer than fires, where nothing else is asked for.
+    /// How many seconds to measure something that takes longer than fires, unless it is set.
     pub(crate) fn at_leisure(&self, usual: u64) -> u64 {
         if self.unhurried { usual } else { self.seconds }
     }
 
-    /// The sizes asked for, or these, or in a quick run this one.
+    /// The sizes as set, or `usual`, or `quick` in a quick run.
     pub(crate) fn sizes(&self, usual: &[u32], quick: u32) -> Vec<u32> {
         match (self.sizes.is_empty(), self.quick) {
             (false, _) => self.sizes.clone(),

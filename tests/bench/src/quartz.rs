@@ -1,8 +1,8 @@
-//! The released Quartz 2.5.2, two JVMs that are a cluster on PostgreSQL, and rosterd on its embedded store with two Rust workers:
-//! the same jobs, one after the other in one run.
+//! The released Quartz 2.5.2, two JVMs as a cluster on PostgreSQL, and rosterd on its embedded store with two Rust
+//! workers: the same jobs, one after the other in one run.
 //!
-//! Quartz with its defaults, and tuned as its users do it: 50 threads, batches of 50, a check-in each second. PostgreSQL syncs
-//! its log, as our store does. Jobs are whole, since Quartz knows no items: one item each.
+//! Quartz with its defaults, and tuned as usual: 50 threads, batches of 50, a check-in each second. PostgreSQL syncs
+//! its log, as our store does. Each job has one item, since Quartz has no items.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,16 +24,16 @@ use crate::server::{scratch, target_dir};
 pub(crate) const SETTINGS: &str = "Quartz 2.5.2, two JVMs (-Xmx1g) as a cluster on one PostgreSQL server that syncs its log, and rosterd on its embedded store, one after the other";
 
 const CLASS: &str = "rosterd.bench.QuartzWorker";
-/// How long a JVM may take until it has come, or has left.
+/// How long a JVM may take to start, or to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Until its code is compiled and its connections stand.
+/// Until its code is compiled and its connections are open.
 const WARM: Duration = Duration::from_secs(10);
-/// How long a run goes on that is to be killed, in milliseconds.
+/// How long a run that will be killed takes, in milliseconds.
 const WORK: u32 = 60_000;
-/// Until it must have begun elsewhere: twice the check-in, and what a busy machine adds.
+/// Until it must have started elsewhere: twice the check-in, plus delays of a busy machine.
 const RECOVERED: Duration = Duration::from_secs(60);
 
-/// A way to set Quartz.
+/// Settings of Quartz.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
     name: &'static str,
@@ -58,7 +58,7 @@ struct Cluster {
     /// How many jobs, and how long a run takes.
     jobs: u32,
     work: u32,
-    /// Which of them said that it runs.
+    /// Which of them reported a run.
     runs: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Cluster {
         let mut cluster = Self { database, settings, crew, dir, outs: Vec::new(), jobs, work, runs: None };
         for _ in 0..2 {
             cluster.start()?;
-            // The first makes the tables and the jobs, and may begin at once.
+            // The first creates the tables and the jobs, and may start at once.
             let runs = &mut cluster.runs;
             cluster.crew.hear_until("a JVM to come", PATIENCE, |who, line| {
                 *runs = runs.or(line.starts_with("run ").then_some(who));
@@ -106,7 +106,7 @@ impl Cluster {
         Floor::measure(self.dir.path())
     }
 
-    /// What became of its jobs' fires in so many seconds; what the JVMs used.
+    /// The results of its jobs' fires in this many seconds, and the usage of the JVMs.
     fn measure(mut self, load: &Load, seconds: u64) -> Result<(Fires, Used, f64)> {
         std::thread::sleep(WARM);
         let (from, since, used) = (wall(), Instant::now(), self.crew.used());
@@ -121,9 +121,9 @@ fn tell_settings(report: &mut Report) {
     report.sets(&[SET, &[("slots of a worker", &*SLOTS.to_string())]].concat());
 }
 
-/// One job each second: how late user code begins.
+/// One job each second: the lag of user code.
 pub(crate) fn lag(options: &Options, report: &mut Report) -> Result {
-    // A job that is whole has one worker at a time.
+    // A job of one item has one worker at a time.
     let load = Load { jobs: 1, items: 1, every: 1, processes: 1 };
     tell_settings(report);
     for _ in 0..options.runs {
@@ -150,7 +150,7 @@ fn add_lags(report: &mut Report, name: &str, fires: &Fires, floor: &Floor) {
     report.add("run twice", &name, "runs", None, fires.twice as f64, floor);
 }
 
-/// How many jobs can fire each second, all of them in every second: of each step up, until one is not clean.
+/// How many jobs can fire each second, all of them in every second: in increasing steps, until one is not clean.
 pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
     tell_settings(report);
     let theirs = options.sizes(&[50, 75, 100, 150, 200, 300, 400], 50);
@@ -186,7 +186,7 @@ pub(crate) fn knee(options: &Options, report: &mut Report) -> Result {
 #[derive(Default)]
 struct Steps {
     good: u32,
-    /// Runs of that number of jobs that were two.
+    /// Duplicate runs at that number of jobs.
     twice: usize,
     floor: Option<Floor>,
 }
@@ -195,7 +195,7 @@ impl Steps {
     fn took(&mut self, name: &str, jobs: u32, fires: &Fires, floor: Floor) -> bool {
         println!("  {name}: {jobs} jobs each second: {fires}");
         self.floor = Some(floor);
-        // What is run twice is told, and does not end the search: with its defaults a cluster does so at any load.
+        // Duplicate runs are reported, and do not end the search: with its defaults a cluster has them at any load.
         let clean = fires.missed + fires.late == 0 && fires.expected > 0;
         if clean {
             (self.good, self.twice) = (jobs, fires.twice);
@@ -211,7 +211,7 @@ impl Steps {
     }
 }
 
-/// A run is under way, its process is killed: until it runs elsewhere.
+/// Kills the process of a run in flight, and measures until it runs elsewhere.
 pub(crate) fn crash(options: &Options, report: &mut Report) -> Result {
     let trials = options.trials(3, 1);
     kills::worker(options, report)?;
@@ -227,7 +227,7 @@ pub(crate) fn crash(options: &Options, report: &mut Report) -> Result {
                     runs.is_some()
                 })?;
             }
-            // Both must have checked in, or nobody knows who is missed; somewhere between two check-ins.
+            // Both must have checked in, or the missing one is not detected; somewhere between two check-ins.
             let pause = u64::from(settings.check_in) + u64::try_from(wall() % 1000).unwrap_or(0);
             std::thread::sleep(Duration::from_millis(pause));
             let killed = wall();

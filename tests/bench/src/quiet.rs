@@ -1,4 +1,4 @@
-//! What coordinators cost a ZooKeeper server while nothing is due: each its own proof of its session, and pings.
+//! The cost of idle coordinators for a ZooKeeper server: the session proofs of each, and pings.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::report::Report;
 use crate::worker::Spec;
 
 const JOBS: u32 = 10;
-/// Due when nobody measures any more.
+/// Due long after the measurement.
 const JOB: &str = "cron: '0 0 0 1 1 ? 2099'\nshardingTotalCount: 8\n";
 /// Workers at each coordinator.
 const WORKERS: u32 = 2;
 /// The session of a coordinator, in seconds: it is proved by a write each sixth of that.
 const SESSION: f64 = 10.0;
 const PROOFS: f64 = 60.0 / (SESSION / 6.0);
-/// A connection over which nothing went for three twentieths of the session sends a ping.
+/// A connection that is idle for three twentieths of the session sends a ping.
 const PINGS: f64 = 60.0 / (SESSION * 3.0 / 20.0);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long leaders may go on moving, and assignments may be written.
+/// How long to wait for elections and assignments to settle.
 const REST: Duration = Duration::from_secs(10);
 
 /// Alone, and two with jobs and workers.
@@ -65,7 +65,7 @@ fn take(options: &Options, coordinators: usize, workers: u32, report: &mut Repor
         })?;
     }
     std::thread::sleep(REST);
-    // One of the connections is that of the question.
+    // One of the connections is that of the request.
     let connections = (fleet.ensemble.connections()? - 1.0) / all;
     let before = fleet.used();
     let stand = fleet.ensemble.stand()?;
@@ -88,7 +88,7 @@ fn take(options: &Options, coordinators: usize, workers: u32, report: &mut Repor
     );
     println!("    beside: {floor}");
     let mut add = |figure, unit, target, value| report.add(figure, &name, unit, target, value, &floor);
-    // One more may fall into the time by how it lies.
+    // One more may fall into the time span.
     let one = 60.0 / cost.seconds;
     add("quiet: transactions", "/min each", Some(PROOFS + one), transactions);
     let packets = PROOFS + PINGS * connections + 2.0 * one;

@@ -1,4 +1,4 @@
-//! What was found: one row per figure with minimum, median and maximum over the runs, and a verdict.
+//! The report: one row per figure with minimum, median and maximum over the runs, and whether the target was met.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ pub(crate) type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// One number of one figure, over all runs.
 struct Row {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     only: &'static str,
-    /// What was set otherwise than by default.
+    /// The non-default settings.
     set: String,
     figure: String,
     settings: String,
@@ -31,12 +31,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// What comes is of this figure, with the defaults until something else is said.
+    /// Starts a figure, with the defaults until [`Self::sets`] is called.
     pub(crate) fn begin(&mut self, only: &'static str) {
         (self.only, self.set) = (only, String::new());
     }
 
-    /// Says once what is set otherwise than by default in what comes.
+    /// Sets the non-default settings of the following numbers.
     pub(crate) fn sets(&mut self, set: Set<'_>) {
         let pairs: Vec<String> = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let set = pairs.join(" ");
@@ -46,7 +46,7 @@ impl Report {
         }
     }
 
-    /// Takes one run's number. `target`: it should not be above that.
+    /// Adds one run's number. `target`: it should not be above that.
     pub(crate) fn add(
         &mut self,
         figure: &str,
@@ -63,7 +63,7 @@ impl Report {
             Some(row) => {
                 row.values.push(value);
                 row.floors.push(*floor);
-                // A target that depends on the disk is that of the median disk.
+                // A target that depends on the disk uses the median of the disk.
                 row.target = row.target.and_then(|old| target.map(|new| old.max(new)));
             }
             None => self.rows.push(Row {
@@ -122,7 +122,7 @@ impl Row {
         }
     }
 
-    /// The median of each number that stands beside it.
+    /// The median of each accompanying number.
     fn beside(&self) -> Floor {
         let median = |of: fn(&Floor) -> f64| spread(&self.floors.iter().map(of).collect::<Vec<_>>()).1;
         let raws: Vec<Raw> = self.floors.iter().filter_map(|floor| floor.raw).collect();

@@ -1,4 +1,4 @@
-//! A coordinator as a process of its own, over an embedded store in a fresh directory or a ZooKeeper server of its own.
+//! A coordinator as a separate process, with an embedded store in a fresh directory or a separate ZooKeeper server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,25 +19,25 @@ use crate::options::Options;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
-    /// None: it was killed.
+    /// `None`: it was killed.
     child: Option<Child>,
     address: String,
     program: PathBuf,
     arguments: Vec<String>,
-    /// After the coordinator, which leaves it properly.
+    /// Dropped after the coordinator, which closes its session cleanly.
     ensemble: Option<Ensemble>,
     dir: TempDir,
 }
 
 impl Server {
-    /// Starts one that has a registry of its own; `set` are settings other than the defaults.
+    /// Starts one with a separate registry; `set` are settings other than the defaults.
     pub(crate) fn start(options: &Options, set: &[(&str, &str)]) -> Result<Self> {
         let ensemble = options.zookeeper.then(Ensemble::start).transpose()?;
         let registry = ensemble.as_ref().map_or_else(Vec::new, |ensemble| zookeeper(ensemble, "default"));
         Self::with(options, registry, ensemble, set)
     }
 
-    /// Starts one on an ensemble that others use as well.
+    /// Starts one on a shared ensemble.
     pub(crate) fn on(
         options: &Options,
         ensemble: &Ensemble,
@@ -68,7 +68,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts its process, where it had been before if it was killed, and waits until it serves.
+    /// Starts its process, at its previous address if it was killed, and waits until it serves.
     pub(crate) fn launch(&mut self) -> Result {
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"))?;
         let mut command = tethered(&self.program);
@@ -109,7 +109,7 @@ impl Server {
         &self.address
     }
 
-    /// The registry, where it is a process of its own.
+    /// The registry, if it is a separate process.
     pub(crate) fn ensemble(&self) -> Option<&Ensemble> {
         self.ensemble.as_ref()
     }
@@ -119,17 +119,17 @@ impl Server {
         self.dir.path()
     }
 
-    /// What the machine, and the registry where it is a process of its own, can do at this moment.
+    /// The current capacity of the machine, and of the registry if it is a separate process.
     pub(crate) fn floor(&self) -> Result<Floor> {
         self.ensemble.as_ref().map_or_else(|| Floor::measure(self.dir()), Ensemble::floor)
     }
 
-    /// What the registry has done so far, where it is a process of its own.
+    /// The registry's counters so far, if it is a separate process.
     pub(crate) fn stand(&self) -> Result<Option<Stand>> {
         self.ensemble.as_ref().map(Ensemble::stand).transpose()
     }
 
-    /// What it has done since.
+    /// Its work since then.
     pub(crate) fn cost(&self, since: Option<&Stand>) -> Result<Option<Cost>> {
         self.ensemble.as_ref().zip(since).map(|(ensemble, since)| ensemble.cost(since)).transpose()
     }
@@ -156,7 +156,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Its counters, with their labels as part of the name. One that is very busy is asked again.
+    /// Its counters, with their labels as part of the name. A very busy one is asked again.
     pub(crate) fn metrics(&self) -> Result<BTreeMap<String, f64>> {
         for _ in 0..20 {
             match self.scrape() {
@@ -202,7 +202,7 @@ fn zookeeper(ensemble: &Ensemble, namespace: &str) -> Vec<String> {
         .to_vec()
 }
 
-/// A folder on the disk that the benchmarks are run from: /tmp may be memory.
+/// A folder on the disk of the benchmarks: /tmp may be in memory.
 pub(crate) fn scratch() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir())?)
 }
@@ -214,7 +214,7 @@ pub(crate) fn tethered(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Ends a process of ours: asks, waits, and then insists.
+/// Ends a process of ours: terminates it, waits, and then kills it.
 pub(crate) fn end(child: &mut Child) {
     ask_to_end(child);
     let until = Instant::now() + Duration::from_secs(5);

@@ -1,6 +1,7 @@
-//! The web side of a coordinator beside its fires: REST asked at a steady rate, and pages of the console that stay open.
+//! The web side of a coordinator during fires: REST requests at a steady rate, and open pages of the console.
 //!
-//! Who asks is this process, on the same processors: its share is in no figure of the coordinator's, and in every latency.
+//! This process sends the requests, on the same processors: its share is not in the coordinator's figures, but in every
+//! latency.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use crate::server::Server;
 /// Requests a second.
 const ASKED: u32 = 100;
 const CONNECTIONS: usize = 8;
-/// What is asked, one after the other: what a page of the console reads, and what scripts do.
+/// The requests, one after the other: those of a page of the console, and those of scripts.
 const PATHS: [&str; 8] = [
     "/api/overview",
     "/api/jobs?limit=100",
@@ -114,7 +115,7 @@ fn tell(report: &mut Report, taken: &Taken, name: &str) {
 
 // ---- requests at a steady rate
 
-/// How long each answer took, in milliseconds, by what was asked.
+/// How long each answer took, in milliseconds, by path.
 #[derive(Debug, Default)]
 struct Took(Vec<(&'static str, f64)>);
 
@@ -128,7 +129,7 @@ impl Took {
     }
 }
 
-/// Each is counted from when it was due to be asked, so that no wait is left out.
+/// Each is measured from when the request was due, so that no wait is left out.
 async fn ask(server: &Server, time: Duration) -> Result<Took> {
     let address: SocketAddr = server.address().parse()?;
     let end = tokio::time::Instant::now() + time;
@@ -168,7 +169,7 @@ async fn connect(address: SocketAddr) -> Result<SendRequest<Empty<Bytes>>> {
 }
 
 fn request(address: SocketAddr, path: &str) -> Result<Request<Empty<Bytes>>> {
-    // As a browser asks.
+    // Like a browser.
     let request = Request::get(path).header("host", address.to_string()).header("accept-encoding", "gzip");
     Ok(request.body(Empty::new())?)
 }
@@ -185,7 +186,7 @@ async fn get(
 
 // ---- open pages
 
-/// What pages were shown, all together.
+/// The events that all pages received.
 #[derive(Debug, Default)]
 struct Shown {
     events: u64,

@@ -1,6 +1,6 @@
-//! A worker process: this program again, told by its second argument what to work for. It records what it sees by
-//! its own clock. It leaves at the line `leave` on its standard input, and ends at once when that is closed, so that
-//! no worker outlives the benchmarks.
+//! A worker process: this program again, with its work as the second argument. It records its observations by its own
+//! clock. It leaves at the line `leave` on its standard input, and exits at once when that is closed, so that no worker
+//! outlives the benchmarks.
 
 use std::fs::File;
 use std::future::Future;
@@ -23,37 +23,37 @@ use crate::machine::wall;
 /// The first argument of a worker process; the second is its [`Spec`].
 pub(crate) const MODE: &str = "--as-worker";
 
-/// What a worker process is to do.
+/// The work of a worker process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Spec {
     /// One or several, separated by commas.
     pub(crate) server: String,
-    /// Where the jobs are, for those that go to the registry themselves.
+    /// The namespace of the jobs, for workers that connect to the registry directly.
     pub(crate) namespace: String,
-    /// How operators know it.
+    /// The address that it states.
     pub(crate) address: String,
     pub(crate) slots: u32,
-    /// Jobs are called by this and their number.
+    /// The prefix of job names, followed by their number.
     pub(crate) prefix: String,
-    /// Which numbers: of conversation `c` those from `first + c * step` on.
+    /// The numbers: conversation `c` has those from `first + c * step` on.
     pub(crate) first: u32,
     pub(crate) count: u32,
     /// The job's file without its name; empty: the job exists. `{n}` stands for the job's number modulo ten.
     pub(crate) file: String,
     /// How long each run takes, in milliseconds.
     pub(crate) work: u64,
-    /// How much longer that of the last item takes, in milliseconds; those between lie evenly between.
+    /// How much longer the last item's run takes, in milliseconds; those in between are spread evenly.
     pub(crate) spread: u64,
     /// Conversations in this process: with several, each has jobs of its own, `step` numbers apart.
     pub(crate) conversations: u32,
     pub(crate) step: u32,
-    /// How many jobs there are in all, where conversations share them.
+    /// How many jobs there are in all, if conversations share them.
     pub(crate) jobs: u32,
     /// Writes a [`Seen`] per run here when it leaves.
     pub(crate) out: Option<String>,
-    /// Says each run and each Assignment on its standard output as they come.
+    /// Prints each run and each Assignment on its standard output as they come.
     pub(crate) say: bool,
-    /// Says each second how many runs there were so far.
+    /// Prints each second how many runs there were so far.
     pub(crate) pulse: bool,
     /// A further job, and how long its runs take in milliseconds.
     pub(crate) also: Option<Also>,
@@ -69,7 +69,7 @@ pub(crate) struct Also {
     pub(crate) work: u64,
 }
 
-/// A run as its handler saw it.
+/// A run as its handler recorded it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) job: u32,
@@ -107,7 +107,7 @@ impl Seen {
     }
 }
 
-/// Where a worker keeps what it sees.
+/// The records of a worker.
 #[derive(Debug, Clone, Default)]
 struct Log {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -146,7 +146,7 @@ fn run(spec: Spec) -> Result {
                 asked.cancel();
             }
         }
-        // Who started it has gone.
+        // The parent process is gone.
         std::process::exit(3);
     });
     let journal = spec.journal.as_ref().map(|(path, name)| Journal::open(path.as_ref(), name)).transpose()?;
@@ -189,8 +189,8 @@ fn pulse(log: &Log) {
 /// How long a conversation waits for the one before it.
 const PACE: Duration = Duration::from_millis(8);
 
-/// Many conversations in one process, each over a connection of its own. They come one after the other, and go
-/// with the process.
+/// Many conversations in one process, each over a separate connection. They attach one after the other, and end with
+/// the process.
 async fn many(spec: &Spec, log: &Log, leave: &CancellationToken) -> Result {
     let mut gone = tokio::task::JoinSet::new();
     for conversation in 0..spec.conversations {
@@ -289,11 +289,11 @@ async fn worked(run: Run, work: Duration, say: bool, log: Log) -> std::result::R
 
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Who listened has gone; then this process ends as well.
+    // The reader is gone; then this process ends as well.
     let _gone = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Tells of Assignments as they arrive, and of each coordinator that it came to.
+/// Reports Assignments as they arrive, and each coordinator to which it attaches.
 struct Telling {
     inner: TonicConnector,
     say: bool,

@@ -1,4 +1,5 @@
-//! What fires cost a ZooKeeper server, by how the ends of their items lie: held against what the workers wrote.
+//! The cost of fires for a ZooKeeper server, by the distribution of their items' ends, compared with the workers'
+//! journals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use crate::worker::Spec;
 const JOB: &str = "cron: '* * * * * ?'\nshardingTotalCount: 8\n";
 const ITEMS: usize = 8;
 const WORKERS: usize = 2;
-/// Milliseconds for which the end of a run waits for those of its siblings.
+/// How long the end of a run waits for those of its siblings, in milliseconds.
 const WINDOW: f64 = 10.0;
-/// A coordinator that has something to write writes its own node only so often, in seconds.
+/// The interval at which a coordinator with other writes writes its own node, in seconds.
 const TELLS: f64 = 10.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,7 +30,7 @@ struct Case {
     what: &'static str,
     /// Of the first item.
     work: u64,
-    /// How much later the last one ends; the others in between.
+    /// How much later the last one ends; the others are in between.
     spread: u64,
 }
 
@@ -72,7 +73,7 @@ fn take(options: &Options, case: &Case, report: &mut Report) -> Result {
     let of_all = |value: fn(&Fire) -> f64| fires.iter().map(value).sum::<f64>() / fires.len() as f64;
     let count = fires.len() as f64;
     let (spread, windows) = (of_all(Fire::spread), of_all(Fire::windows));
-    // Its own node is written by the clock, not by the fire.
+    // Its own node is written periodically, not by fires.
     let allowed = of_all(Fire::allowed) + cost.seconds / TELLS / count;
     let name = format!("{ITEMS} items, {WORKERS} workers, {}", case.what);
     let transactions = cost.counts.transactions / count;
@@ -93,7 +94,7 @@ fn take(options: &Options, case: &Case, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// Two that write down what they do; both have run something.
+/// Two workers with journals; both have run something.
 fn workers(server: &Server, case: &Case) -> Result<(Crew, Reading)> {
     let mut crew = Crew::new();
     let mut reading = Reading::new()?;
@@ -121,7 +122,7 @@ fn workers(server: &Server, case: &Case) -> Result<(Crew, Reading)> {
     Ok((crew, reading))
 }
 
-/// Waits for the later half of a second, in which nothing is due and what was due has ended; which second that is.
+/// Waits for the later half of a second, in which nothing is due and due runs have ended. Returns that second.
 fn between_fires() -> i64 {
     let into = wall().rem_euclid(1_000_000);
     let left = if (500_000..800_000).contains(&into) { 0 } else { (1_500_000 - into) % 1_000_000 };
@@ -135,7 +136,7 @@ struct Fire {
 }
 
 impl Fire {
-    /// Those due after the second `from`, until and with the second `until`.
+    /// The fires due after the second `from`, up to and including the second `until`.
     fn of(reading: &Reading, from: i64, until: i64) -> Vec<Self> {
         let mut ends: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
         for line in reading.lines.iter().filter(|line| line.what == What::End) {
@@ -156,7 +157,7 @@ impl Fire {
         self.ends.last().copied().unwrap_or(0.0)
     }
 
-    /// So many windows hold all ends, where each begins with the first end that the one before does not hold.
+    /// How many windows cover all ends, if each begins with the first end that the previous one does not cover.
     fn windows(&self) -> f64 {
         let (mut windows, mut over) = (0.0, f64::NEG_INFINITY);
         for end in &self.ends {
@@ -167,7 +168,7 @@ impl Fire {
         windows
     }
 
-    /// How many transactions it may cost: one for all starts, and one for what ends together.
+    /// How many transactions it may cost: one for all starts, and one for each group of ends.
     fn allowed(&self) -> f64 {
         match self.spread() {
             spread if spread <= 2.0 => 2.0,

@@ -1,4 +1,4 @@
-// Every change that the console offers: it is confirmed in words that say what will happen, and it happens.
+// Every change that the console offers: the confirmation describes what will happen, and it happens.
 import { until } from '../support/cluster';
 import { choose, confirm, expect, open, shot, test } from '../support/test';
 
@@ -103,7 +103,7 @@ test('several jobs are changed together, and only those that are seen', async ({
   }
   await page.getByRole('combobox', { name: 'State' }).selectOption('paused');
   await expect(page.locator('tbody tr')).toHaveCount(2);
-  // Filters stand in the address.
+  // Filters are in the address.
   expect(new URL(page.url()).search).toBe('?q=bulk-&state=paused');
   await bar.getByRole('button', { name: 'Remove' }).click();
   const removal = page.getByRole('alertdialog', { name: 'Remove 2 jobs' });

@@ -1,11 +1,11 @@
-// Alarms as people meet them: one stands, is silenced, is told again, and is over; and the trace of a run is a link.
+// An alarm is active, silenced, notified again, and resolved; and the trace of a run is a link.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Cluster, until } from '../support/cluster';
 import { accessible, confirm, expect, leave, open, shot, test } from '../support/test';
 
-/** A webhook that keeps what it is told. */
+/** A webhook that records what it receives. */
 async function webhook() {
   const told: string[] = [];
   const server = createServer((request, response) => {
@@ -77,7 +77,7 @@ after = "0s"
     await confirm(page, 'Send a test message to duty', /one message/, 'Send');
     await until('the test message', () => hook.told.slice(before).some((body) => body.includes('"test":true')));
 
-    // A worker comes: the alarm is over, without a reload.
+    // A worker attaches: the alarm is resolved, without a reload.
     await own.work('lonely', 'ann', ['true']);
     await expect(panel('Over lately').getByRole('listitem').first()).toContainText('lonely');
     await expect(standing).toContainText('No alarm stands.');

@@ -1,4 +1,4 @@
-// The configuration: checked while it is written, shown before it is saved, saved over what was read and nothing else.
+// The configuration: checked while the user types, shown before it is saved, saved only over what was read.
 import { accessible, expect, open, shot, test } from '../support/test';
 
 test('a file is checked, compared, and saved', async ({ page, cluster }) => {

@@ -1,4 +1,4 @@
-// Whatever a worker or a job file says is shown as text, and runs nowhere.
+// Text of workers and job files is shown as text, and never executed.
 import { until } from '../support/cluster';
 import { expect, open, shot, test } from '../support/test';
 
@@ -15,7 +15,7 @@ test('stored HTML in every text is inert', async ({ page, cluster }) => {
     shardingItemParameters: `0=${EVIL.replaceAll(/[,=]/g, '')}`,
     props: { [EVIL.slice(0, 30)]: EVIL },
   });
-  // Item 0 says it on its output, item 1 as its error.
+  // Item 0 has it as its output, item 1 as its error.
   const says = cluster.write('evil.txt', EVIL);
   await cluster.work(
     job,

@@ -48,7 +48,7 @@ test('keys go to pages, and ? lists them', async ({ page, cluster }) => {
     ['ga', 'Alarms'],
     ['go', 'Overview'],
   ] as const) {
-    // A busy machine may press the second key too late for a pair: who sees that nothing happens presses both again.
+    // A busy machine may press the second key too late for a pair: if nothing happens, press both again.
     await expect(async () => {
       for (const key of keys) await page.keyboard.press(key);
       await expect(page.getByRole('heading', { level: 1 })).toHaveText(title, { timeout: 2000 });
@@ -62,7 +62,7 @@ test('keys go to pages, and ? lists them', async ({ page, cluster }) => {
   await expect(search).toBeFocused();
   await page.keyboard.type('orphan');
   await expect(page.locator('tbody tr')).toHaveCount(1);
-  // What is typed into a field is no shortcut.
+  // Typing into a field is not a shortcut.
   await page.keyboard.type('gw?');
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('Jobs');
 });
@@ -105,7 +105,7 @@ test('dark and Chinese are chosen, kept, and complete', async ({ page, cluster }
     await open(page, cluster, path);
     await expect(page.locator(there).first()).toBeVisible();
     await accessible(page, `${path} in Chinese`);
-    // What the console itself says is Chinese; what is left in Latin letters are names, and columns that hold them.
+    // The console's own texts are Chinese; only names, and columns with names, have Latin letters.
     const latin = await page.locator('nav.side, .head h1, .tabs, th, dt, .button').allTextContents();
     const english = latin
       .map((text) => text.trim())

@@ -1,4 +1,4 @@
-// Nothing is reloaded: what happens is seen as it happens, also after the coordinator was away.
+// Changes appear live, without a reload, also after the coordinator was away.
 import { accessible, choose, confirm, expect, MACHINES, open, shot, test } from '../support/test';
 
 test.describe('what happens is seen without a reload', () => {
@@ -17,7 +17,7 @@ test.describe('what happens is seen without a reload', () => {
     for (const machine of ['ann', 'cleo']) await expect(cells.filter({ hasText: machine })).toHaveCount(3);
     await shot(page, 'items-after-the-kill');
     expect(await page.evaluate(() => (window as unknown as Record<string, boolean>).notReloaded)).toBe(true);
-    // It is told why, too, one click away.
+    // The reason is one click away.
     await cells.first().click();
     if (await cluster.has('/api/jobs/{job}/sharding/{item}/explain')) {
       await expect(page.getByRole('region', { name: 'Why', exact: true })).toContainText('mover');

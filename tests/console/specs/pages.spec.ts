@@ -1,7 +1,7 @@
 // Every page, in light and dark, wide and on a phone: axe finds nothing, nothing is wider than the screen.
 import { accessible, expect, open, shot, test } from '../support/test';
 
-/** Each with what is there once its data is. */
+/** Each with a selector that matches once its data is there. */
 const PAGES: [name: string, path: string, there: string][] = [
   ['overview', '', '.attention li'],
   ['jobs', 'jobs', 'tbody tr'],
@@ -25,13 +25,13 @@ const PAGES: [name: string, path: string, there: string][] = [
   ['nowhere', 'no/such/page', 'h1'],
 ];
 
-/** What is there only where the coordinator has it. */
+/** Parts that exist only if the coordinator has the route. */
 const LACKS: Record<string, string> = { fires: '/api/fires', 'job-ownership': '/api/jobs/{job}/ownership' };
 
 const WIDE = { width: 1280, height: 800 };
 const PHONE = { width: 360, height: 740 };
 
-/** In the dark only colors are others. */
+/** In dark mode only colors differ. */
 const MODES = [
   { mode: 'light', colorScheme: 'light', viewport: WIDE, asked: 'everything' },
   { mode: 'dark', colorScheme: 'dark', viewport: WIDE, asked: 'colors' },

@@ -1,4 +1,4 @@
-// How it is served: under a prefix, under its policy, and how much of it there is.
+// How it is served: under a prefix, under its policy, and its size.
 import { gunzipSync } from 'node:zlib';
 import type { Page } from '@playwright/test';
 import { Proxy } from '../support/proxy';
@@ -43,7 +43,7 @@ test('the policy allows nothing inline, and nothing from elsewhere', async ({ pa
   expect(asked.filter((url) => !url.startsWith(cluster.url))).toEqual([]);
 });
 
-/** How long until the first paint with an empty cache, the shortest of some looks, and how many bytes came for it. */
+/** The time to the first paint with an empty cache, the shortest of several, and the bytes that it needed. */
 async function firstPaint(page: Page, url: string, first: string): Promise<{ painted: number; bytes: number }> {
   const session = await page.context().newCDPSession(page);
   await session.send('Network.enable');
@@ -84,7 +84,7 @@ test('a thousand jobs of ten items: less than 300 kB gzipped, painted as soon as
       const [a, b] = [Math.round(one.painted), Math.round(thousand.painted)];
       console.log(`    /${path}: first paint ${b} ms with 1,000 jobs, ${a} ms with one; ${thousand.bytes} bytes`);
       expect(thousand.bytes).toBeLessThan(300_000);
-      // Machines differ, so that this is no figure in milliseconds.
+      // Machines differ, so the limit is not in milliseconds.
       expect(thousand.painted).toBeLessThan(3 * one.painted);
     }
     await expect(page.locator('tbody tr')).toHaveCount(100);

@@ -1,4 +1,4 @@
-// With credentials: who is not logged in sees nothing, who may only look is offered nothing else.
+// With credentials: without a login a user sees nothing; a viewer gets no actions.
 import { Cluster } from '../support/cluster';
 import { accessible, expect, leave, shot, test } from '../support/test';
 

@@ -1,4 +1,4 @@
-// A real coordinator and real workers: processes of the program that is tried, killed by their pid.
+// A real coordinator and real workers: processes of the program under test, killed by their pid.
 import assert from 'node:assert/strict';
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -73,7 +73,7 @@ export class Cluster {
   #coordinator: Process | undefined;
   #workers = new Map<string, Process>();
   #flags: string[];
-  /** Sent with requests of the tests themselves. */
+  /** Sent with the tests' own requests. */
   credential: string | undefined;
 
   constructor(flags: string[] = []) {
@@ -89,7 +89,7 @@ export class Cluster {
     return `http://${this.address}`;
   }
 
-  /** The first time on any port that is free, then on the same. */
+  /** Starts it, the first time on any free port, then on the same. */
   async start(): Promise<void> {
     const listen = this.address || '127.0.0.1:0';
     const words = ['serve', '--data-dir', join(this.folder, 'data'), '--listen', listen, ...this.#flags];
@@ -106,7 +106,7 @@ export class Cluster {
     await this.#coordinator?.signal('SIGKILL');
   }
 
-  /** Ends everything, and takes what it kept away. */
+  /** Ends everything, and removes its files. */
   async stop(): Promise<void> {
     await Promise.all([...this.#workers.values()].map((worker) => worker.signal('SIGKILL')));
     await this.kill();
@@ -153,7 +153,7 @@ export class Cluster {
     assert.equal(answer.status, 200, await answer.text());
   }
 
-  /** Whether its API has a route, as its description spells it. */
+  /** Whether its API has a route, as spelled in its description. */
   async has(path: string): Promise<boolean> {
     const { paths } = await this.get<{ paths: Record<string, unknown> }>('openapi.json');
     return path in paths;
@@ -167,7 +167,7 @@ export class Cluster {
     return (await this.get<{ state: string }>(`jobs/${job}`)).state;
   }
 
-  /** What the command line says. */
+  /** The output of the command line. */
   cli(...words: string[]): Promise<string> {
     return new Promise((resolve, reject) => {
       execFile(BINARY, words, (error, out, err) =>

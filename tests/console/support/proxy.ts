@@ -1,4 +1,4 @@
-// A small reverse proxy that shows a coordinator under a path prefix, as nginx or an ingress would: it takes the prefix off.
+// A small reverse proxy that serves a coordinator under a path prefix, like nginx or an ingress: it strips the prefix.
 import { createServer, request, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 export class Proxy {
   #server: Server | undefined;
 
-  /** `prefix`: without a slash at its end. Its address, with the prefix. */
+  /** `prefix`: without a trailing slash. Returns its address, with the prefix. */
   async start(target: string, prefix: string): Promise<string> {
     const to = new URL(target);
     const server = createServer((incoming, outgoing) => {

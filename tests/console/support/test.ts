@@ -54,7 +54,7 @@ export const test = base.extend<Each, Shared>({
     const errors: string[] = [];
     const absent = await absentRoutes(cluster);
     const note = (text: string, url: string) => {
-      // The console leaves out what a coordinator does not have.
+      // The console hides what a coordinator does not have.
       if (absent.some((route) => route.test(new URL(url, cluster.url).pathname))) return;
       if (!allowed.some((one) => one.test(text))) errors.push(`${text} (${url})`);
     };
@@ -92,7 +92,7 @@ export async function open(page: Page, cluster: Cluster, path: string): Promise<
   await expect(page.locator('h1')).toBeVisible();
 }
 
-/** Before its coordinator is killed: a page that is still open would tell of that. */
+/** Closes the page before its coordinator is killed: an open page would log errors. */
 export async function leave(page: Page): Promise<void> {
   await page.goto('about:blank');
 }
@@ -102,10 +102,10 @@ export async function shot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `${SHOTS}${name}.png`, animations: 'disabled' });
 }
 
-/** So many rows of a table are looked at: the others are like them, and axe needs a second for some twenty. */
+/** The rows of a table that are checked: the others are alike, and axe needs a second for about twenty. */
 const ROWS = 8;
 
-/** Axe finds nothing; asked for colors alone, nothing that is wrong with them. */
+/** Axe finds nothing; with `colors`, only color rules are checked. */
 export async function accessible(
   page: Page,
   what: string,
@@ -133,7 +133,7 @@ export async function choose(page: Page, menu: string, entry: string): Promise<v
   await page.getByRole('menuitem', { name: entry, exact: true }).click();
 }
 
-/** Says yes to the dialog with that title, which says what will happen. */
+/** Confirms the dialog with that title, which describes what will happen. */
 export async function confirm(
   page: Page,
   title: string,

@@ -66,7 +66,7 @@ pub async fn a_refused_transaction_changes_nothing(backend: &mut impl Backend) {
     assert!(registry.job(&job("other")).await.unwrap().is_none());
 }
 
-/// Versions start again when a node is made again: only the incarnation tells the two jobs apart.
+/// Versions start again when a node is created again: only the incarnation distinguishes the two jobs.
 pub async fn a_made_again_job_is_another(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1")]).await;

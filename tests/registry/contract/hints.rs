@@ -8,10 +8,10 @@ use rosterd_registry::{Hint, Hints, Registry};
 use crate::backend::Backend;
 use crate::words::*;
 
-/// After so long a hint does not come.
+/// After this time a hint is considered missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The hints given so far: the coming of one more coordinator is told after them.
+/// The hints given so far: the hint about one more coordinator comes after them.
 async fn drain(registry: &dyn Registry, hints: &mut Hints) -> Vec<Hint> {
     static MARKS: AtomicUsize = AtomicUsize::new(0);
     let mark = format!("mark{}", MARKS.fetch_add(1, Ordering::Relaxed));
@@ -30,7 +30,7 @@ fn coordinator_says(id: &str, data: &str) -> Write {
     Write::Coordinator { id: coordinator(id), data: data.into() }
 }
 
-/// Who watches reads after: from then on nothing is missed.
+/// A watcher reads after it has started: from then on no hint is missed.
 async fn read_after(registry: &dyn Registry) {
     registry.job(&j()).await.unwrap();
 }
@@ -115,7 +115,7 @@ pub async fn jobs_and_coordinators_are_told_to_all(backend: &mut impl Backend) {
     assert_eq!(drain(registry, &mut hints).await, [Hint::Jobs]);
     put(registry, [coordinator_says("a", "1")]).await;
     assert_eq!(next(&mut hints, 1).await, [Hint::Coordinators]);
-    // What a coordinator says of itself is read by who wants to know it.
+    // A coordinator's node is read only on demand.
     put(registry, [coordinator_says("a", "2")]).await;
     put(registry, [create(&job("b"), "i2")]).await;
     assert_eq!(next(&mut hints, 1).await, [Hint::Jobs]);
@@ -163,7 +163,7 @@ pub async fn another_session_is_told(backend: &mut impl Backend) {
     read_after(&*second).await;
     put(registry, [create(&j(), "i1"), write_instance("w")]).await;
     put(registry, [coordinator_says("a", "")]).await;
-    // Each way of its own: in which order another session hears of them is open.
+    // One at a time: the order in which another session gets hints of both is undefined.
     assert_eq!(next(&mut hints, 3).await, [Hint::Jobs, Hint::Job(j()), Hint::Coordinators]);
     drain(&*second, &mut hints).await;
     backend.next_session().await;

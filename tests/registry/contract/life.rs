@@ -35,7 +35,7 @@ pub async fn a_job_ends_in_two_steps(backend: &mut impl Backend) {
     committed(registry.commit(create_new(&j(), "i2")).await);
 }
 
-/// Whatever may be a name is a node of every store, and is listed as it was written.
+/// Every valid name can be a node of every store, and is listed as it was written.
 pub async fn names_of_any_script_stand_in_paths(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     let names = ["清算", "отчёт", "हिन्दी", "été", "تقرير", "한국"].map(job);
@@ -63,7 +63,7 @@ pub async fn tokens_rise_over_removal(backend: &mut impl Backend) {
         let created = registry.job(&j()).await.unwrap().unwrap().created;
         assert_eq!(created, revision);
         assert!(Some(created) > last, "{created} after {last:?}");
-        // Also what is not on disk raises the number.
+        // Ephemeral writes raise the number, too.
         for _ in 0..3 {
             last = Some(put(&*registry, [write_instance("w")]).await);
         }
@@ -108,7 +108,7 @@ fn prepare(name: &str) -> rosterd_domain::txn::Txn {
     txn([Guard::NoJob(j())], [write])
 }
 
-/// It has no incarnation before, so nobody leads or fires it; after, it is like one that was made at once.
+/// It has no incarnation before, so it is not led or fired; afterwards it is like a job that was created at once.
 pub async fn a_prepared_job_is_seen_when_it_is_revealed(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     committed(registry.commit(prepare("s1")).await);
@@ -136,7 +136,7 @@ pub async fn a_prepared_job_is_seen_when_it_is_revealed(backend: &mut impl Backe
     assert_eq!(dump(registry, &j()).await, revealed);
 }
 
-/// What was decided from what was known before fails, and nothing else of the job is touched.
+/// Decisions from the earlier state fail, and nothing else of the job changes.
 pub async fn a_job_that_is_renewed_is_another_to_all_who_knew_it(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     let renew = |name: &str| Write::RenewJob { job: j(), incarnation: name.into() };
@@ -158,7 +158,7 @@ pub async fn a_job_that_is_renewed_is_another_to_all_who_knew_it(backend: &mut i
     refused(registry, guarded("i2", renew("i3"))).await;
 }
 
-/// What an import that did not end has left. Its writer finds that it has gone.
+/// The leftovers of an unfinished import. Its writer notices that they are gone.
 pub async fn what_is_left_of_a_prepared_job_is_swept(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     committed(registry.commit(prepare("s1")).await);
@@ -171,7 +171,7 @@ pub async fn what_is_left_of_a_prepared_job_is_swept(backend: &mut impl Backend)
     refused(registry, txn([Guard::Prepared(j(), "s1".into())], [write_record(0, None, 7)])).await;
 }
 
-/// Also for who opens a session later, and only ever upwards.
+/// Also for sessions that are opened later, and only upwards.
 pub async fn a_numbering_raises_tokens(backend: &mut impl Backend) {
     let registry = backend.registry();
     let last = committed(registry.commit(create_new(&j(), "i1")).await);

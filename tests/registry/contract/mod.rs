@@ -1,4 +1,4 @@
-//! What every backend must do alike.
+//! The behavior that all backends must share.
 
 mod guards;
 mod hints;
@@ -7,7 +7,7 @@ mod order;
 mod sessions;
 mod writes;
 
-/// One test per behaviour and backend.
+/// One test per behavior and backend.
 macro_rules! contract {
     ($($room:ident: $($behaviour:ident),+;)+) => {
         contract!(@backend memory, Memory, $($room: $($behaviour),+;)+);

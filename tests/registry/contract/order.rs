@@ -7,7 +7,7 @@ use crate::words::*;
 pub async fn transactions_are_applied_in_the_order_of_hand_over(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), write_record(0, None, 0)]).await;
-    // Each holds only right after the one before. They are asked for their outcome in reverse.
+    // Each is valid only right after the previous one. Their outcomes are awaited in reverse.
     let futures: Vec<_> =
         (0..500).map(|n| registry.commit(txn([], [write_record(0, Some(n), n + 1)]))).collect();
     let mut last = None;

@@ -42,7 +42,7 @@ pub async fn a_new_job_has_these_nodes(backend: &mut impl Backend) {
     refused(registry, txn([], [create(&job("bad"), "no/name")])).await;
 }
 
-/// Each write, and exactly the nodes it makes or changes.
+/// Each write, and exactly the nodes that it creates or changes.
 pub async fn each_write_has_its_form(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), write_record(0, None, 7)]).await;
@@ -180,7 +180,7 @@ pub async fn mirrors_are_no_precondition(backend: &mut impl Backend) {
     assert_eq!(dump(registry, &j()).await, before);
 }
 
-/// Beside their marks, which are below it and neither hide it nor are hidden.
+/// Together with their marks, which are below it; neither hides the other.
 pub async fn what_was_announced_is_read(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), write_record(0, None, 7)]).await;
@@ -200,7 +200,7 @@ pub async fn what_was_announced_is_read(backend: &mut impl Backend) {
     assert_eq!(snapshot(registry).await.nodes.announced, read().into());
 }
 
-/// Or the item would have a node without a record, and its record could never be made.
+/// Otherwise the item would have a node without a record, and its record could never be created.
 pub async fn a_mirror_of_an_item_without_record_is_dropped(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1")]).await;

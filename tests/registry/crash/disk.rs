@@ -1,8 +1,8 @@
-//! A disk as a crash may leave it. What was synced is there. Of what was not, any sectors may be there and any may be
-//! missing, whatever the order in which they were written; names appear and vanish in their order, but may be late.
+//! A disk as a crash may leave it. Synced data is there. Of unsynced data, any sectors may be there and any may be
+//! missing, in any order; names appear and vanish in order, but may be late.
 //!
-//! A sync of a file is no sync of its name: that takes one of its directory. After a sync that failed nobody knows which
-//! of the sectors are there, and a later sync that succeeds says nothing of them.
+//! A sync of a file does not sync its name: that takes a sync of its directory. After a failed sync it is unknown which
+//! sectors are there, and a later successful sync does not cover them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use super::record::Call;
 use super::rng::Rng;
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
 /// Files by name, and directories.
 pub type Image = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// What becomes of what was not synced.
+/// What happens to unsynced data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survives {
     /// All of it, as after a kill.
@@ -26,7 +26,7 @@ pub enum Survives {
     Nothing,
     /// Each sector with this share of a thousand, and some of the names.
     Some(u64),
-    /// The same, and where a file has grown without its data lies what was on the disk before.
+    /// The same, and where a file has grown without its data, it contains old data of the disk.
     Stale(u64),
 }
 
@@ -51,7 +51,7 @@ enum Naming {
 }
 
 impl Naming {
-    /// The directory that holds the name; a rename is one directory's.
+    /// The directory that holds the name; a rename stays within one directory.
     fn dir(&self) -> &Path {
         let (Self::File(path, _) | Self::Dir(path) | Self::Rename(_, path) | Self::Remove(path)) = self;
         path.parent().unwrap_or(Path::new(""))
@@ -82,7 +82,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk that holds this, durably.
+    /// A disk with these durable contents.
     pub fn holding(image: &Image) -> Self {
         let mut disk = Self::default();
         for (path, bytes) in image {
@@ -96,7 +96,7 @@ impl Disk {
         disk
     }
 
-    /// Takes a call in. `rng` decides what a failed sync has written.
+    /// Applies a call. `rng` decides what a failed sync has written.
     pub fn take(&mut self, call: &Call, rng: &mut Rng) {
         match call {
             Call::Create(path) | Call::Empty(path) if !self.names.contains_key(path) => {
@@ -208,7 +208,7 @@ impl File {
     }
 }
 
-/// The parts of a write that lie in one sector each.
+/// The parts of a write, one per sector.
 fn sectors(at: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let end = at + length;
     let first = at / SECTOR;

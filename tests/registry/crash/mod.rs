@@ -1,9 +1,9 @@
-//! Crash images: what a real process wrote to its disk is recorded, cut off anywhere, and what a crash may leave at
-//! that point is put on a disk of its own and opened. There must be all that was acknowledged, whole transactions
-//! only, and a store that goes on. So too when the crash comes while a crash is being recovered from.
+//! Crash images: the disk writes of a real process are recorded, cut off at any point, and a possible result of a crash
+//! at that point is put on a separate disk and opened. It must contain everything that was acknowledged, only whole
+//! transactions, and a store that goes on. The same holds for a crash during the recovery from a crash.
 //!
-//! `ROSTERD_CRASH_IMAGES=100000 cargo test --test registry crash` looks at more images; `ROSTERD_CRASH_SEED` begins
-//! elsewhere.
+//! `ROSTERD_CRASH_IMAGES=100000 cargo test --test registry crash` checks more images; `ROSTERD_CRASH_SEED` sets another
+//! seed.
 
 mod disk;
 mod record;
@@ -31,32 +31,32 @@ use crate::words::*;
 const LOG: &str = "data/registry.db-wal";
 const FILES: [&str; 3] = ["data/registry.db", LOG, "data/registry.note"];
 
-/// How many images are looked at.
+/// How many images are checked.
 const IMAGES: usize = 6_000;
-/// How many of them in one go through a recording.
+/// How many of them in one pass through a recording.
 const PASS: usize = 200;
 
 fn env(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A disk, what was done to it, and what it must hold when.
+/// A disk, the calls on it, and its required contents over time.
 struct Recording {
     name: String,
     start: Disk,
     calls: Vec<Call>,
-    /// In the order in which they may be found.
+    /// In the order in which they may occur.
     states: Vec<State>,
-    /// Which of them the acknowledgement `0` speaks of.
+    /// Which of them the acknowledgement `0` refers to.
     opened: usize,
-    /// What share of all images is made from it.
+    /// Its share of all images.
     share: usize,
 }
 
-/// What is known by a certain call.
+/// The acknowledged state as of a call.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// The first state that may be found.
+    /// The earliest possible state.
     state: usize,
     revision: u64,
 }
@@ -70,7 +70,7 @@ impl Recording {
         known.revision = known.revision.max(revision.parse().unwrap());
     }
 
-    /// The disk after the first `calls`, and what is known by then.
+    /// The disk after the first `calls`, and the acknowledged state by then.
     fn at(&self, calls: usize, rng: &mut Rng) -> (Disk, Known) {
         let (mut disk, mut known) = (self.start.clone(), Known::default());
         for call in &self.calls[..calls] {
@@ -81,7 +81,7 @@ impl Recording {
     }
 }
 
-/// What nothing disturbs.
+/// An undisturbed life.
 static LIFE: LazyLock<Recording> = LazyLock::new(|| life("a life", &[], 300));
 
 fn recorded(name: &str, child: &str, dir: &TempDir, more: &[&str]) -> Vec<Call> {
@@ -95,7 +95,7 @@ fn recorded(name: &str, child: &str, dir: &TempDir, more: &[&str]) -> Vec<Call> 
     calls
 }
 
-/// A store's first life. One whose disk fails is not closed on the way: strace counts the calls of each thread, and
+/// A store's first life. One with a failing disk is not closed and reopened: strace counts the calls per thread, and
 /// every opening has a new one.
 fn life(name: &str, more: &[&str], share: usize) -> Recording {
     let dir = crate::words::dir();
@@ -105,8 +105,8 @@ fn life(name: &str, more: &[&str], share: usize) -> Recording {
     Recording { name: name.into(), start: Disk::default(), calls, states, opened: 0, share }
 }
 
-/// What is recovered from a crash somewhere in `first`. After a kill what was not synced is seen all the same, and may
-/// still be lost when the power fails as well; it is cut where a commit is written and not synced.
+/// A recovery from a crash somewhere in `first`. After a kill unsynced data is still visible, and may be lost if the
+/// power fails as well; the cut is where a commit is written and not synced.
 fn recovery(first: &Recording, number: usize, killed: bool, share: usize) -> Recording {
     let mut rng = Rng::new(7_000 + number as u64);
     let mut calls = first.calls.len() / 10 + rng.index(first.calls.len() * 8 / 10);
@@ -130,18 +130,18 @@ fn recovery(first: &Recording, number: usize, killed: bool, share: usize) -> Rec
     Recording { name, start, calls, states: all, opened, share }
 }
 
-/// A directory for an image. What is tried is the image; how the disk under it syncs is not.
+/// A directory for an image. The image is tested, not the syncs of the disk under it.
 fn scratch() -> TempDir {
     let fast = Path::new("/dev/shm");
     if fast.is_dir() { TempDir::new_in(fast) } else { TempDir::new() }.unwrap()
 }
 
-/// Why an image will not do.
+/// Why an image fails.
 #[derive(Debug)]
 enum Wrong {
-    /// It is not served, and says why.
+    /// It is refused, with a reason.
     Refused(String),
-    /// It is served as if nothing were wrong.
+    /// It is served despite an error.
     Silent(String),
 }
 
@@ -152,7 +152,7 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// Opens an image and says which state it holds, or what is wrong with it.
+/// Opens an image and returns its state, or what is wrong with it.
 fn look(image: &Image, recording: &Recording, known: Known) -> Result<usize, Wrong> {
     let dir = scratch();
     put(image, dir.path());
@@ -167,7 +167,7 @@ fn look(image: &Image, recording: &Recording, known: Known) -> Result<usize, Wro
                 None => format!("a state that never was: {found:#?}"),
             }));
         };
-        // It goes on, and gives no number twice.
+        // It goes on, and reuses no number.
         match registry.commit(create_new(&job("probe"), "i")).await {
             Commit::Committed(revision) if revision.0 > known.revision => Ok(known.state + at),
             Commit::Committed(Revision(next)) => {
@@ -192,7 +192,7 @@ fn survives(rng: &mut Rng) -> Survives {
     }
 }
 
-/// Goes through a recording once and looks at about `images` crashes on the way; how many it were.
+/// Goes through a recording once and checks about `images` crashes. Returns how many.
 fn pass(recording: &Recording, images: usize, seed: u64) -> usize {
     let mut rng = Rng::new(seed);
     let (mut disk, mut known, mut looked) = (recording.start.clone(), Known::default(), 0);
@@ -262,9 +262,9 @@ fn every_crash_image_holds_what_was_acknowledged() {
     assert!(looked * 10 > images * 8, "only {looked} images of {images}");
 }
 
-/// What the disk itself spoils is found, or does no harm, whenever it happens: bits that flip, sectors that are empty or
-/// hold what belongs elsewhere. The note beside the database must be the latest: without it a log whose end is damaged
-/// looks like one that ends earlier.
+/// Corruption by the disk is detected, or harmless, whenever it happens: flipped bits, sectors that are empty or
+/// misplaced. The note beside the database must be the latest: without it a log with a damaged end looks like one that
+/// ends earlier.
 #[test]
 #[allow(clippy::print_stdout, reason = "the figure is the result")]
 fn what_the_disk_spoils_is_never_served_as_if_it_were_whole() {
@@ -313,7 +313,7 @@ fn what_the_disk_spoils_is_never_served_as_if_it_were_whole() {
     assert!(found * 4 > images && harmless > 0, "{found} and {harmless} of {images}");
 }
 
-/// Spoils something; says what. `None`: there is nothing yet.
+/// Corrupts something. Returns what; `None`: there is nothing yet.
 fn spoil(image: &mut Image, rng: &mut Rng) -> Option<String> {
     let name = FILES[rng.index(FILES.len())];
     let bytes = image.get_mut(Path::new(name))?.as_mut().filter(|bytes| !bytes.is_empty())?;
@@ -338,7 +338,7 @@ fn spoil(image: &mut Image, rng: &mut Rng) -> Option<String> {
     })
 }
 
-/// Nobody had synced the names of the directories on the way to a new store.
+/// Regression: the names of the directories on the way to a new store were not synced.
 #[test]
 fn a_new_store_does_not_go_with_the_name_of_its_directory() {
     let life = &*LIFE;
@@ -347,10 +347,10 @@ fn a_new_store_does_not_go_with_the_name_of_its_directory() {
     assert!(image.contains_key(Path::new("data/registry.db")), "{:?}", image.keys());
 }
 
-/// A log that its writer was killed over was read and acted on, and only in the system's memory.
+/// Regression: the log of a killed writer was read and acted on while it was only in the system's memory.
 #[test]
 fn what_was_read_after_a_kill_is_there_after_a_power_cut() {
-    // Some syncs of the log are of what is acknowledged already.
+    // Some syncs of the log only cover acknowledged data.
     let recovery =
         (0..20).map(|number| recovery(&LIFE, number, true, 0)).find(|recovery| recovery.opened > 0);
     let recovery = recovery.expect("each kill came when all was acknowledged");

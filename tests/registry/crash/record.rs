@@ -1,5 +1,5 @@
-//! What a process did to its disk, in order, as strace saw it: every call that changes a file or a name, every sync
-//! with its result, and every acknowledgement that it printed.
+//! The disk operations of a process, in order, as recorded by strace: every call that changes a file or a name, every
+//! sync with its result, and every acknowledgement that it printed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use crate::process::{child, is_installed, run};
 
-/// One call. Paths are relative to the directory that was recorded.
+/// One call. Paths are relative to the recorded directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// The file is there from now on; what it held is kept.
+    /// The file exists from now on; its contents are kept.
     Create(PathBuf),
-    /// It is there and empty.
+    /// The file exists and is empty.
     Empty(PathBuf),
     MakeDir(PathBuf),
     Write {
@@ -26,16 +26,16 @@ pub enum Call {
     },
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
-    /// Of a file or of a directory; whether it succeeded.
+    /// A sync of a file or a directory, and whether it succeeded.
     Sync(PathBuf, bool),
-    /// The process said so to whoever reads it.
+    /// The process printed an acknowledgement.
     Acknowledge(String),
 }
 
 const TRACED: &str = "trace=openat,creat,write,writev,pwrite64,pwritev,pwritev2,fsync,fdatasync,sync_file_range,\
                       ftruncate,truncate,fallocate,/^rename,/^unlink,/^mkdir,copy_file_range,sendfile,/^link";
 
-/// Runs the test `name` as a child on `dir` under strace, and gives what it did below `dir` and what it printed.
+/// Runs the test `name` as a child on `dir` under strace, and returns its calls below `dir` and its output.
 pub fn record(name: &str, dir: &Path, more: &[&str]) -> (Vec<Call>, String) {
     assert!(is_installed("strace"), "strace is missing: run `cargo xtask setup`");
     let trace = tempfile::NamedTempFile::new().unwrap();
@@ -54,13 +54,13 @@ pub fn record(name: &str, dir: &Path, more: &[&str]) -> (Vec<Call>, String) {
 /// Reads the lines of strace.
 fn read(text: &str, dir: &Path) -> Vec<Call> {
     let mut calls = Vec::new();
-    // Per thread, the first half of a call that another thread's call cut in two.
+    // Per thread, the first half of a call that another thread's call interrupted.
     let mut halves: BTreeMap<&str, String> = BTreeMap::new();
     for line in text.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
         let whole = if let Some(half) = call.strip_suffix("<unfinished ...>") {
-            // Whoever reads it may know from here on. All else counts when it has returned.
+            // Readers may know it from here on. All other calls count when they have returned.
             calls.extend(acknowledged(half));
             halves.insert(thread, half.trim_end().to_owned());
             continue;
@@ -107,7 +107,7 @@ fn parse(call: &str, dir: &Path) -> Option<Call> {
     };
     Some(match name {
         "openat" => {
-            // The result names the file, however it was asked for.
+            // The result names the file, however it was opened.
             let (_, rest) = result.split_once('<')?;
             let file = below(path(unhex(rest.split_once('>')?.0)))?;
             match (arguments.contains("O_TRUNC"), arguments.contains("O_CREAT")) {
@@ -128,7 +128,7 @@ fn parse(call: &str, dir: &Path) -> Option<Call> {
             Call::Write { file, at, data: data[..written].to_vec() }
         }
         "write" => {
-            // Only files that are written from their start in one call are written so: a draft of the note.
+            // Only files that are written from their start in one call use this: a draft of the note.
             let file = opened()?;
             Call::Write { file, at: 0, data: quoted(arguments.split(", ").nth(1)?)? }
         }
@@ -144,13 +144,13 @@ fn parse(call: &str, dir: &Path) -> Option<Call> {
     })
 }
 
-/// A number, with whatever strace says behind it.
+/// A number, followed by other output of strace.
 fn number(text: &str) -> usize {
     let digits: String = text.trim().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or_else(|_| panic!("strace gives no number: {text:?}"))
 }
 
-/// The bytes of the first quoted text, which strace was told to write in hexadecimal.
+/// The bytes of the first quoted text, which strace writes in hexadecimal.
 fn quoted(text: &str) -> Option<Vec<u8>> {
     let (_, rest) = text.split_once('"')?;
     let (inner, after) = rest.split_once('"')?;

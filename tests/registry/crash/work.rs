@@ -1,5 +1,5 @@
-//! What the recorded process does: transactions of several writes each, always the same ones, so that after a crash
-//! there must be exactly the state after some number of them, and not before the last acknowledged one.
+//! The work of the recorded process: transactions of several writes each, always the same ones, so that after a crash
+//! the state must be exactly that after some number of them, and not before the last acknowledged one.
 
 use rosterd_domain::id::{Item, JobName, Version};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
@@ -11,11 +11,11 @@ use super::rng::Rng;
 use crate::process::directory;
 use crate::words::*;
 
-/// How many transactions a process makes.
+/// How many transactions a process commits.
 const TRANSACTIONS: usize = 90;
 const ITEMS: u32 = 6;
 
-/// All that a store holds for good, in lines.
+/// The persistent contents of a store, in lines.
 pub type State = Vec<String>;
 
 /// The transactions of a life of the store; a later life works on another job.
@@ -59,7 +59,7 @@ pub fn transactions(life: usize) -> Vec<Txn> {
     all
 }
 
-/// The states after none of `more`, one, two, and so on, each after all of `before`.
+/// The states after zero, one, two transactions of `more`, and so on, each after all of `before`.
 pub async fn states(before: &[Txn], more: &[Txn]) -> Vec<State> {
     let store = MemoryStore::new(&namespace());
     let registry = store.open("model", SessionOptions::default());
@@ -74,7 +74,7 @@ pub async fn states(before: &[Txn], more: &[Txn]) -> Vec<State> {
     states
 }
 
-/// What a store holds for good.
+/// The persistent contents of a store.
 pub async fn state(registry: &dyn Registry) -> State {
     let mut lines = Vec::new();
     for name in registry.jobs().await.unwrap() {
@@ -98,7 +98,7 @@ pub async fn state(registry: &dyn Registry) -> State {
 }
 
 pub fn open(dir: &std::path::Path) -> Result<EmbeddedRegistry, String> {
-    // Few, so that a short life holds many checkpoints, and logs that are written from their start again.
+    // Few, so that a short life has many checkpoints, and logs that restart from the beginning.
     let options = EmbeddedOptions { checkpoint_pages: 60, ..EmbeddedOptions::new(namespace()) };
     EmbeddedRegistry::open(&dir.join("data"), options).map_err(|error| error.to_string())
 }
@@ -111,17 +111,17 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn acknowledge(count: usize, revision: u64) {
     use std::io::Write as _;
     let line = format!("ack {count} {revision}\n");
-    // One call, past the buffer that a test's output goes through.
+    // One call, bypassing the output buffer of tests.
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
     std::io::stdout().lock().flush().unwrap();
 }
 
-/// Makes the transactions of a life, in groups that share a sync, on a store that is closed and opened again on the
-/// way, so often in a thousand. Ends early where the store says that it cannot go on.
+/// Commits the transactions of a life, in groups that share a sync, on a store that is closed and reopened at times,
+/// this often per thousand. Ends early if the store reports that it cannot go on.
 async fn live(dir: &std::path::Path, life: usize, again: u64) {
     let (all, mut rng) = (transactions(life), Rng::new(99));
     let Ok(mut registry) = open(dir) else { return };
-    // Whoever opened it has read it: what it holds must not go away any more.
+    // The opener has read it: its contents must no longer be lost.
     state(&registry).await;
     acknowledge(0, 0);
     let (mut done, mut refused) = (0, 0);

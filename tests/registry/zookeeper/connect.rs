@@ -1,4 +1,4 @@
-//! Opening a session: who may, where, and what is said when it cannot be.
+//! Opening a session: with which credentials, where, and the errors if it fails.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ async fn nodes_belong_to_the_credentials_that_made_them() {
     put(&again, [assign(0, "a1")]).await;
 }
 
-/// All nodes from `path` down are given to whoever the client says it is, as `setAcl -R PATH auth::cdrwa` does.
+/// Gives all nodes from `path` down to the client's identity, as `setAcl -R PATH auth::cdrwa` does.
 async fn give_to_all_of(client: &zookeeper_client::Client, path: String) {
     let mut folders = vec![path];
     while let Some(path) = folders.pop() {
@@ -63,7 +63,7 @@ async fn give_to_all_of(client: &zookeeper_client::Client, path: String) {
     }
 }
 
-/// As the guide says how a password is changed: a node names the user and a hash of the password.
+/// The guide's procedure to change a password: a node names the user and a hash of the password.
 #[tokio::test]
 async fn another_password_is_let_in_once_the_nodes_are_given_to_both() {
     let open = on_single().await;
@@ -78,14 +78,14 @@ async fn another_password_is_let_in_once_the_nodes_are_given_to_both() {
         .connect(&open.servers)
         .await
         .unwrap();
-    // The root that the options name was made by the first of them as well.
+    // The first of them also created the root of the options.
     both.set_acl("/", &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     for path in ["/ns", "/rosterd/ns"] {
         give_to_all_of(&both, path.to_owned()).await;
     }
     let after = connect(&with("next")).await;
     put(&after, [assign(0, "a1"), create(&job("b"), "i1")]).await;
-    // Both may use what was there. What is made now is the new one's alone: coordinators change all together.
+    // Both may use existing nodes. New nodes belong only to the new one: coordinators change all together.
     put(&before, [assign(1, "a2")]).await;
     let Err(error) = before.job(&job("b")).await else { panic!("it was read") };
     assert!(error.to_string().contains("does not allow"), "{error}");
@@ -148,7 +148,7 @@ async fn everything_is_below_the_chroot_which_is_made() {
 async fn unreachable_servers_are_named_with_the_reason() {
     let nobody = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let silent = nobody.local_addr().unwrap();
-    // Bound, so that it is nobody else's; nobody listens.
+    // Bound, so that it is reserved; nothing listens.
     let refusing = tokio::net::TcpSocket::new_v4().unwrap();
     refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let free = refusing.local_addr().unwrap();
@@ -188,7 +188,7 @@ async fn a_server_without_a_majority_is_told_apart() {
     assert!(text.contains("is in no majority of its ensemble"), "{text}");
 }
 
-/// It would take no write, nor does it give a session to who has not said that it wants to read only.
+/// It accepts no writes, and gives a session only to clients that request a read-only one.
 #[tokio::test]
 async fn a_server_that_serves_only_reads_is_told_apart() {
     let read_only = ["-Dreadonlymode.enabled=true".to_owned()];
@@ -223,7 +223,7 @@ async fn servers_that_are_too_old_are_told_apart() {
     let text = error.to_string();
     assert!(matches!(error, ConnectError::TooOld { .. }), "{text}");
     assert!(text.contains(&old.address.to_string()) && text.contains("3.6"), "{text}");
-    // The same servers without what makes them old.
+    // The same servers without the proxy that makes them old.
     connect(&options).await;
 }
 

@@ -1,5 +1,4 @@
-//! Connections that are cut while the session lives, and sessions that end: each test would catch the return of
-//! a bug that was met.
+//! Connections that are cut while the session is alive, and sessions that end: each test is a regression test.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ async fn watches_stand_again_after_a_reconnect_in_the_same_session() {
     for round in 0..5_u64 {
         proxy.set(Way::Cut);
         until_state(&mut hints, SessionState::Suspended).await;
-        // Nobody tells of this one: it must be found by looking, and that is hinted at.
+        // There is no event for this one: it must be found by a read, which a hint suggests.
         put(&other, [assign(2 * round, "unheard of")]).await;
         proxy.set(Way::Open);
         until_state(&mut hints, SessionState::Connected).await;
@@ -56,8 +55,8 @@ async fn watches_stand_again_after_a_reconnect_in_the_same_session() {
     );
 }
 
-/// Watches were set again without looking at the connection: while that had gone already they waited for the next one,
-/// and nobody was told that the session was suspended, for half of its time-out, or until its end.
+/// Regression: watches were set again without checking the connection. If it was gone already, they waited for the next
+/// one, and the suspension of the session was not reported for half of its timeout, or until its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_lost_while_watches_are_set_again_is_told_of() {
     let (proxy, options, _) = through_proxy().await;
@@ -74,7 +73,7 @@ async fn a_connection_that_is_lost_while_watches_are_set_again_is_told_of() {
         until_state(&mut hints, SessionState::Suspended).await;
         proxy.set(Way::Open);
         until_state(&mut hints, SessionState::Connected).await;
-        // Cut again at once: what was connected sets its watches now. A write now and then proves the session.
+        // Cut again at once: the new connection sets its watches now. An occasional write proves the session.
         if round % 3 == 2 {
             put(&registry, [Write::Policy(job("job-0"), format!("{round}").into())]).await;
         }
@@ -101,7 +100,8 @@ async fn many_watched_jobs_survive_a_reconnect() {
         proxy.set(Way::Cut);
         until_state(&mut hints, SessionState::Suspended).await;
         proxy.set(Way::Open);
-        // Every connection comes back in its own time, the session's own not always first; each tells of all it watches.
+        // Every connection comes back at its own time, the session's own not always first; each gives hints for
+        // everything it watches.
         let mut told = BTreeSet::from_iter(until_state(&mut hints, SessionState::Connected).await);
         eventually("all jobs are told of", async || {
             told.extend(std::iter::from_fn(|| hints.try_recv()));
@@ -122,11 +122,11 @@ async fn many_watched_jobs_survive_a_reconnect() {
     }
 }
 
-/// What becomes of a session of which the server knows nothing at the reconnect, and says nothing: the hint that tells, and
-/// the answer to what was handed over meanwhile.
+/// The result for a session that the server silently does not know at the reconnect: the state in the hint, and the
+/// answer to a transaction that was submitted meanwhile.
 async fn with_another_session() -> (SessionState, Commit) {
     let (proxy, options, straight) = through_proxy().await;
-    // It must not end by our own clock before there is another.
+    // It must not end by our own clock before there is another session.
     let options = ZooKeeperOptions { session_timeout: Duration::from_secs(12), ..options };
     let (registry, other) = (connect(&options).await, connect(&straight).await);
     let mut hints = registry.hints();
@@ -144,19 +144,20 @@ async fn with_another_session() -> (SessionState, Commit) {
         }
     };
     let answer = waiting.await;
-    // The session that was asked for is one that the servers wait for still, and then end.
+    // The servers still wait for the requested session, and then end it.
     eventually("the instance is gone", async || other.job(&j()).await.unwrap().unwrap().instances.is_empty())
         .await;
     (state, answer)
 }
 
-/// A server gave another session instead of the one that it had forgotten, and the client went on as if it were its own.
+/// Regression: a server gave another session instead of the one that it had lost, and the client went on as if it were
+/// its own.
 #[tokio::test]
 async fn clickhouse_116690_a_server_that_gives_another_session_ends_ours() {
     assert_eq!(with_another_session().await, (SessionState::Gone, Commit::Fenced));
 }
 
-/// The same with a store that does not ask whose the connection is: nobody notices, and it goes on writing.
+/// The same with a store that does not check the connection's session: it goes on writing unnoticed.
 #[cfg(feature = "mutants")]
 #[tokio::test]
 async fn clickhouse_116690_is_noticed_by_nothing_else() {
@@ -172,7 +173,7 @@ async fn clickhouse_116690_is_noticed_by_nothing_else() {
 #[tokio::test]
 async fn the_end_of_a_session_is_noticed_by_our_own_clock() {
     let (proxy, options, straight) = through_proxy().await;
-    // Far enough from 1.7 of it for a slow machine.
+    // Far enough from 1.7 times the timeout for a slow machine.
     let options = ZooKeeperOptions { session_timeout: Duration::from_secs(10), ..options };
     let registry = connect(&options).await;
     let mut hints = registry.hints();
@@ -199,7 +200,7 @@ async fn the_end_of_a_session_is_noticed_by_our_own_clock() {
         .await;
 }
 
-/// It may have been applied, and here it was.
+/// It may have been applied; here it was.
 #[tokio::test]
 async fn a_write_on_its_way_when_the_connection_is_lost_is_unknown() {
     let (proxy, options, _) = through_proxy().await;
@@ -210,7 +211,7 @@ async fn a_write_on_its_way_when_the_connection_is_lost_is_unknown() {
         proxy.set(Way::HoldAnswers);
         let commit = registry.commit(txn([], [write_record(0, Some(round), round + 2)]));
         let commit = tokio::spawn(commit);
-        // Answers are held, so another connection says when it was applied.
+        // Answers are held, so another connection shows when it was applied.
         let seen = connect(&on_the_other_side(&options).await).await;
         eventually("the write is applied", async || {
             snapshot(&seen).await.records[&Item(0)].0 == Version(round + 1)
@@ -221,7 +222,7 @@ async fn a_write_on_its_way_when_the_connection_is_lost_is_unknown() {
         assert_eq!(commit.await.unwrap(), Commit::Unknown);
         until_state(&mut hints, SessionState::Suspended).await;
         proxy.set(Way::Open);
-        // Who asks finds out.
+        // A read shows the outcome.
         assert_eq!(snapshot(&registry).await.records[&Item(0)], (Version(round + 1), record(round + 2)));
     }
 }
@@ -258,7 +259,7 @@ async fn a_call_while_disconnected_ends_by_its_time_out() {
     let _ = straight;
 }
 
-/// Nobody writes for two timeouts, and the session stands: it proves itself.
+/// No writes for two timeouts, and the session stays alive: it proves itself.
 #[tokio::test]
 async fn an_idle_session_stands() {
     let options = ZooKeeperOptions { session_timeout: Duration::from_secs(8), ..on_single().await };
@@ -271,7 +272,7 @@ async fn an_idle_session_stands() {
     assert_eq!((nodes.leader, nodes.epoch), (Some((coordinator("c@-@1"), true)), Epoch(1)));
 }
 
-/// What a foreign hand does to nodes that this session believes it knows.
+/// Changes by another client to nodes in this session's cache.
 #[tokio::test]
 async fn a_wrong_belief_is_corrected_and_refuses_nobody() {
     let options = on_single().await;

@@ -1,5 +1,5 @@
-//! Servers of an ensemble that die in the middle of writes: nothing acknowledged is lost, and what is unknown is
-//! found out by reading.
+//! Servers of an ensemble that die in the middle of writes: nothing acknowledged is lost, and unknown outcomes are
+//! resolved by reading.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ async fn start(count: usize) -> Ensemble {
     tokio::task::spawn_blocking(move || Ensemble::start(count, &[allow])).await.unwrap()
 }
 
-/// What one writer was told.
+/// The answers of one writer.
 #[derive(Debug, Default, Clone, Copy)]
 struct Told {
     acknowledged: u64,
     unknown: u64,
 }
 
-/// Counts an item's record up until it is stopped. One write at a time; after an unknown outcome it reads.
+/// Increments an item's record until it is stopped. One write at a time; after an unknown outcome it reads.
 async fn count_up(registry: Arc<ZooKeeperRegistry>, item: u32, stop: Arc<AtomicBool>) -> Told {
     let mut told = Told::default();
     let mut version = 0;
@@ -65,7 +65,7 @@ enum Whom {
     Leader,
 }
 
-/// Kills one server while `WRITERS` write, and compares what was acknowledged with what is there.
+/// Kills one server while `WRITERS` write, and compares the acknowledged writes with the store.
 async fn kill_one_in_the_middle(whom: Whom) {
     let mut ensemble = start(3).await;
     let options = ZooKeeperOptions {
@@ -119,7 +119,7 @@ async fn kill_one_in_the_middle(whom: Whom) {
     println!("{all} writes acknowledged, none lost; {unknown} were unknown and found out");
 }
 
-/// How far the furthest writer is, as soon as anybody answers.
+/// How far the furthest writer is, as soon as a server answers.
 async fn newest(registry: &ZooKeeperRegistry) -> u64 {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -140,7 +140,7 @@ async fn nothing_acknowledged_is_lost_when_the_leader_dies() {
     kill_one_in_the_middle(Whom::Leader).await;
 }
 
-/// All servers stand still for a while that is shorter than the session: nothing ends.
+/// All servers are frozen for less than the session: nothing ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_all_servers_ends_nothing() {
     let ensemble = start(1).await;

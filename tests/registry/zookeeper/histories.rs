@@ -1,6 +1,6 @@
-//! The lives of `histories`, in memory and on a real server: two sessions, each behind a proxy that can cut it off, keep
-//! an answer back, or leave it cut off until the server has ended it.
-//! Hints take time there and may be more than need be; none that memory gives may be missing.
+//! The histories of `histories`, in memory and on a real server: two sessions, each behind a proxy that can cut it off,
+//! hold an answer back, or leave it cut off until the server has ended it. Hints take time there and there may be more;
+//! none that memory gives may be missing.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,11 +17,11 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 use super::proxy::{Proxy, Way};
 use super::{PATIENCE, connect};
 use crate::backend::{options, patient};
-use crate::histories::{Came, Cuts, InMemory, Kind, Life, Loses, World, live_all, live_twice, same};
+use crate::histories::{Came, Cuts, InMemory, Life, Loses, OperationKind, World, live_all, live_twice, same};
 use crate::words::namespace;
 use crate::zookeeper_server::Ensemble;
 
-/// How many lives: as many as a minute has room for.
+/// How many histories: as many as fit in a minute.
 const CASES: u64 = 50;
 
 fn server() -> &'static Ensemble {
@@ -36,7 +36,7 @@ struct One {
     hints: Hints,
     /// Hints that came while something else was waited for.
     given: Vec<Hint>,
-    /// As the hints say.
+    /// The state, from the hints.
     state: SessionState,
 }
 
@@ -96,7 +96,7 @@ impl OnServer {
         Self(all)
     }
 
-    /// The servers are not to keep what nobody needs any more.
+    /// Frees what the servers no longer need.
     async fn close(self) {
         for one in self.0 {
             one.session.close();
@@ -124,7 +124,7 @@ impl World for OnServer {
         while !must.iter().all(|hint| one.given.contains(hint)) {
             match tokio::time::timeout(PATIENCE, one.hints.recv()).await {
                 Ok(Some(hint)) => one.take(hint),
-                // What is missing is told by the comparison.
+                // The comparison reports what is missing.
                 _ => break,
             }
         }
@@ -194,8 +194,8 @@ impl Loses for OnServer {
     }
 }
 
-/// What of a refusal must agree: the servers do not tell at which version a node is. That something is absent they
-/// check last, so that where both are wrong another may be blamed.
+/// The part of a refusal that must agree: the servers do not return the version of a node. They check absence last, so
+/// if two guards fail, they may report a different one.
 pub fn blame(txn: &Txn, text: &str) -> String {
     let absent = |guard: &Guard| matches!(guard, Guard::NoJob(_) | Guard::NoAttachment(_));
     match txn.guards.iter().any(absent) {
@@ -220,7 +220,7 @@ async fn both(life: &Life, session_timeout: Duration) -> (Vec<Came>, TestCaseRes
 fn memory_and_zookeeper_live_the_same_lives() {
     let (runtime, mut seen) = (runtime(), BTreeSet::new());
     let seen_by = RefCell::new(&mut seen);
-    live_all(Kind::Two, CASES, 100, |life| {
+    live_all(OperationKind::Two, CASES, 100, |life| {
         let (found, result) = runtime.block_on(both(&life, Duration::from_secs(30)));
         let lost = found.iter().filter_map(|came| match came {
             Came::Lost { applied, unknown } => Some((*applied, *unknown)),
@@ -229,19 +229,19 @@ fn memory_and_zookeeper_live_the_same_lives() {
         seen_by.borrow_mut().extend(lost);
         result
     });
-    // Of one life alone nothing follows.
+    // A single history proves no coverage.
     let all = std::env::var_os("SEED").is_none();
     assert!(!all || seen.contains(&(true, true)), "no answer of what was applied was lost: {seen:?}");
 }
 
-/// A machine that stands still for less ends no session but the one that is cut off.
+/// A shorter stall of the machine ends no session except the one that is cut off.
 const SESSION: Duration = Duration::from_secs(10);
 
-/// How many lives with a session that the server ends by its own clock: each waits for that.
+/// How many histories with a session that the server ends by its own clock: each waits for that.
 const EXPIRING: u64 = 6;
 
 #[test]
 fn memory_and_zookeeper_end_sessions_alike() {
     let runtime = runtime();
-    live_all(Kind::Expiring, EXPIRING, 10, |life| runtime.block_on(both(&life, SESSION)).1);
+    live_all(OperationKind::Expiring, EXPIRING, 10, |life| runtime.block_on(both(&life, SESSION)).1);
 }

@@ -1,5 +1,5 @@
-//! What is particular to ZooKeeper: connections that are cut, sessions that end, servers that die, credentials,
-//! sizes, and transactions that share a packet.
+//! Behavior specific to ZooKeeper: connections that are cut, sessions that end, servers that die, credentials, sizes,
+//! and transactions that share a packet.
 
 mod connect;
 mod cuts;
@@ -23,24 +23,24 @@ use zookeeper_client::Client;
 
 use crate::backend::{options, single};
 
-/// After so long a state that was waited for does not come.
+/// After this time an awaited state is considered missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn connect(options: &ZooKeeperOptions) -> ZooKeeperRegistry {
     ZooKeeperRegistry::connect(options.clone()).await.unwrap()
 }
 
-/// Options for the one shared server, below a root of their own.
+/// Options for the shared server, with a separate root.
 async fn on_single() -> ZooKeeperOptions {
     options(&tokio::task::spawn_blocking(single).await.unwrap().list())
 }
 
-/// A client of the same root, past our store.
+/// A client of the same root, bypassing our store.
 async fn raw(options: &ZooKeeperOptions) -> Client {
     Client::connector().connect(&options.servers).await.unwrap()
 }
 
-/// The hints up to the one that is waited for, with it.
+/// The hints up to and including the awaited one.
 async fn until(hints: &mut Hints, wanted: &Hint) -> Vec<Hint> {
     let mut given = Vec::new();
     while given.last() != Some(wanted) {

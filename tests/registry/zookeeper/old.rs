@@ -1,4 +1,4 @@
-//! A server of today behind a proxy that knows nothing of what came with ZooKeeper 3.6: persistent watches.
+//! A current server behind a proxy that does not support the persistent watches of ZooKeeper 3.6.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// The request `addWatch`.
 const ADD_WATCH: i32 = 106;
-/// The error that a server answers a request with that it does not know.
+/// The error for an unknown request.
 const UNIMPLEMENTED: i32 = -6;
 /// No packet is longer.
 const LONGEST: usize = 4 << 20;
@@ -39,13 +39,13 @@ impl Drop for Old {
     }
 }
 
-/// Passes packets on, one by one; as such a server does, it ends the connection after one that it does not know.
+/// Passes packets on, one by one; like such a server, it ends the connection after an unknown one.
 async fn talk(client: TcpStream, server: TcpStream) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    // What opens the session has no header.
+    // The packet that opens the session has no header.
     let mut opened = false;
-    // Kept over turns: a packet may come in pieces.
+    // Kept across iterations: a packet may come in pieces.
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     loop {
         tokio::select! {
@@ -75,7 +75,7 @@ async fn talk(client: TcpStream, server: TcpStream) {
     }
 }
 
-/// The first packet of what was read, once all of it is there.
+/// The first packet of the buffer, once it is complete.
 fn packet(read: &mut Vec<u8>) -> Option<Vec<u8>> {
     let length = read.first_chunk::<4>().map(|length| u32::from_be_bytes(*length) as usize)?;
     assert!(length <= LONGEST, "a packet of {length} bytes");
@@ -88,6 +88,6 @@ fn packet(read: &mut Vec<u8>) -> Option<Vec<u8>> {
 
 async fn pass(to: &mut OwnedWriteHalf, packet: &[u8]) {
     let length = u32::try_from(packet.len()).unwrap();
-    // Who has gone is found when reading.
+    // A closed connection is noticed when reading.
     let _gone = to.write_all(&[&length.to_be_bytes(), packet].concat()).await;
 }

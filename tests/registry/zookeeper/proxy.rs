@@ -1,5 +1,5 @@
-//! A TCP proxy before one server, whose connections can be cut, or held without anybody being told, or opened as if the
-//! server knew nothing of the session that is asked for.
+//! A TCP proxy before one server, whose connections can be cut, or silently held, or opened as if the server did not
+//! know the requested session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ pub enum Way {
     Open,
     /// Connections end at once, new ones as well.
     Cut,
-    /// What the server says stays here; what it is told passes.
+    /// The server's answers are held; requests pass.
     HoldAnswers,
     /// Nothing passes; connections stay.
     HoldAll,
 }
 
-/// What happens to bytes now, and how often connections were cut: a cut that is over at once is one still.
+/// What happens to bytes now, and how often connections were cut: even a very short cut counts.
 #[derive(Debug, Clone, Copy)]
 struct State {
     way: Way,
     cuts: u64,
-    /// Answers that were kept back since the way was set.
+    /// Answers that were held since the state was set.
     held: u64,
-    /// Whoever asks for its session gets another one, and is not told.
+    /// A client that requests its session silently gets another one.
     forgetful: bool,
 }
 
@@ -66,15 +66,15 @@ impl Proxy {
         });
     }
 
-    /// From now on whoever connects again gets another session, and is not told.
+    /// From now on a reconnect silently gets another session.
     pub fn forget_sessions(&self) {
         self.state.send_modify(|state| state.forgetful = true);
     }
 
-    /// Waits until something of what the server says is kept back.
+    /// Waits until an answer of the server is held.
     pub async fn holds_an_answer(&self) {
         let mut states = self.state.subscribe();
-        // It is over only with the proxy.
+        // It ends only with the proxy.
         let _ = states.wait_for(|state| state.held > 0).await;
     }
 }
@@ -104,7 +104,7 @@ async fn pass(client: TcpStream, server: TcpStream, states: Arc<watch::Sender<St
     }
 }
 
-/// Passes the packet that opens a session, without the number and the password of the one that is asked for.
+/// Passes the packet that opens a session, without the number and the password of the requested one.
 async fn ask_for_a_new_session(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) -> std::io::Result<()> {
     /// Behind the protocol's version, the last transaction that was seen, and the time-out.
     const NUMBER: std::ops::Range<usize> = 16..24;

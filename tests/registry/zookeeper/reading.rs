@@ -1,4 +1,4 @@
-//! A snapshot is of one revision, whatever is written meanwhile, and however many requests it takes.
+//! A snapshot is of one revision, despite concurrent writes, and however many requests it takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::{connect, on_single};
 use crate::words::*;
 
-/// Each transaction counts the first and the last record and the assignment up together.
+/// Each transaction increments the first and the last record and the assignment together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_is_of_one_revision() {
     is_of_one_revision(200).await;
@@ -25,20 +25,20 @@ async fn a_large_snapshot_is_of_one_revision() {
     is_of_one_revision(2_000).await;
 }
 
-/// A large reading is many packets: on a busy machine they take their time.
+/// A large read is many packets: on a busy machine they are slow.
 async fn patient() -> ZooKeeperOptions {
     let long = Duration::from_secs(20);
     ZooKeeperOptions { session_timeout: long, request_timeout: Some(long), ..on_single().await }
 }
 
-/// In transactions that the servers take.
+/// In transactions that the servers accept.
 async fn put_records(registry: &dyn Registry, items: u32) {
     for first in (0..items).step_by(1_000) {
         put(registry, (first..items.min(first + 1_000)).map(|item| write_record(item, None, 0))).await;
     }
 }
 
-/// Somebody who writes one transaction after the other.
+/// A task that writes one transaction after the other.
 struct Writing {
     task: JoinHandle<u64>,
     enough: Arc<AtomicBool>,
@@ -81,11 +81,11 @@ async fn is_of_one_revision(items: u32) {
     let (writer, reader) = (Arc::new(connect(&options).await), connect(&options).await);
     put(&*writer, [create(&j(), "i1")]).await;
     put_records(&*writer, items).await;
-    // Its session, and the instances with it, outlives the writing.
+    // Its session, with its instances, outlives the writes.
     let session = writer.clone();
     let writing = Writing::start(writer, items);
     let (mut reads, mut last, mut moved) = (0, 0, 0);
-    // Each reading meets writing: most of them find another revision than the one before.
+    // Reads are concurrent with writes: most of them see another revision than the previous one.
     while moved < 25 {
         assert!(!writing.task.is_finished(), "the writing ended after {reads} reads");
         let found = snapshot(&reader).await;

@@ -1,5 +1,5 @@
-//! Random transactions do the same in memory and on ZooKeeper, alone and as many together as may share a packet:
-//! the same answers, and the same nodes with the same versions.
+//! Random transactions have the same effect in memory and on ZooKeeper, alone and as many together as may share a
+//! packet: the same answers, and the same nodes with the same versions.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! The program itself on an ensemble: it starts, runs a job, and leaves nothing behind when it is asked to stop.
+//! The program itself on an ensemble: it starts, runs a job, and leaves nothing behind when it is stopped.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ fn rosterd() -> Command {
     command
 }
 
-/// Starts a coordinator; with its address.
+/// Starts a coordinator. Returns it with its address.
 fn serve_with(servers: &str, set: &[&str], dir: &std::path::Path) -> (Running, Result<String, String>) {
     let mut command = rosterd();
     command.args(["serve", "--registry", "zookeeper", "--zk", servers, "--namespace", "ns"]);
@@ -37,7 +37,7 @@ fn serve_with(servers: &str, set: &[&str], dir: &std::path::Path) -> (Running, R
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let (sender, address) = std::sync::mpsc::channel();
     let mut said = String::new();
-    // Read to its end, so that it can always write.
+    // Drained, so that it can always write.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             said.push_str(&line);
@@ -85,7 +85,7 @@ async fn a_coordinator_serves_from_an_ensemble_and_leaves_nothing_behind() {
     assert_eq!(look.job(&j()).await.unwrap().unwrap().leader, None);
 }
 
-/// The servers have the last word about the session, and the leases rest on it.
+/// The servers decide about the session, and the leases depend on it.
 #[tokio::test]
 async fn a_session_that_is_too_short_for_the_leases_is_refused() {
     let server = tokio::task::spawn_blocking(|| Ensemble::start(1, &[])).await.unwrap();

@@ -1,4 +1,4 @@
-//! Transactions that share a packet: a neighbour's refusal drops nothing, and the order of calls holds.
+//! Transactions that share a packet: the refusal of one does not drop the others, and the order of calls holds.
 
 use rosterd_domain::id::{Item, Version};
 use rosterd_domain::txn::{Commit, Guard, Write};
@@ -35,7 +35,7 @@ async fn a_neighbours_refusal_drops_nothing() {
     put(&registry, [create(&j(), "i1")]).await;
     put(&registry, (0..90).map(|item| write_record(item, None, 1))).await;
     for round in 0..4_u64 {
-        // Every seventh read an older version, some wrote a mirror whose state nobody knows.
+        // Every seventh is based on an older version, some write a mirror with an unknown state.
         let wrong = |item: u32| item % 7 == round as u32;
         let all = (0..90).map(|item| {
             let version = if wrong(item) { 77 } else { snapshot_version(round, item) };
@@ -60,12 +60,12 @@ async fn a_neighbours_refusal_drops_nothing() {
     }
 }
 
-/// A record was written in each round before this one but those in which it was to be refused.
+/// A record was written in each round before this one, except those in which it had to be refused.
 fn snapshot_version(round: u64, item: u32) -> u64 {
     round - u64::from(u64::from(item % 7) < round)
 }
 
-/// Two that touch the same node never share a packet, nor overtake each other, whatever lies between them.
+/// Two that touch the same node never share a packet, nor overtake each other, whatever is between them.
 #[tokio::test]
 async fn the_order_of_calls_holds_where_it_can_be_seen() {
     in_order().await.into_iter().for_each(is_committed);
@@ -82,7 +82,7 @@ async fn hole_28_parts_of_one_packet_do_not_see_each_other() {
     assert!(commits.iter().any(|commit| !matches!(commit, Commit::Committed(_))), "nobody notices");
 }
 
-/// What became of many transactions that rest on each other, handed over at once.
+/// The outcomes of many dependent transactions, submitted at once.
 async fn in_order() -> Vec<Commit> {
     let registry = connect(&on_single().await).await;
     put(&registry, [create(&j(), "i1"), write_record(0, None, 0), write_record(1, None, 0)]).await;
@@ -99,7 +99,7 @@ async fn in_order() -> Vec<Commit> {
     commits
 }
 
-/// The servers close the connection of whoever sends more than they take.
+/// The servers close the connection of a client that sends more than they accept.
 #[tokio::test]
 async fn what_is_larger_than_a_packet_is_refused_in_words() {
     let registry = connect(&on_single().await).await;
@@ -110,7 +110,7 @@ async fn what_is_larger_than_a_packet_is_refused_in_words() {
     let commit = registry.commit(txn([], all.clone())).await;
     let Commit::TooLarge(text) = commit else { panic!("{commit:?}") };
     assert!(text.contains("a packet for ZooKeeper may have 524288") && text.contains("smaller"), "{text}");
-    // Each alone is well, and so are many that wait together: they are spread over packets.
+    // Each alone fits, and so do many that wait together: they are spread over packets.
     let each: Vec<_> = all.into_iter().map(|write| txn([], [write])).collect();
     answers(registry.commit_all(each)).await.into_iter().for_each(is_committed);
     assert_eq!(registry.offset(&j(), Item(9)).await.unwrap().unwrap().len(), 60_000);

@@ -1,4 +1,4 @@
-//! How many transactions a second, beside what the servers themselves take from the client library.
+//! How many transactions a second, compared with the raw rate of the servers through the client library.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! TLS to the servers: who is believed, and whose the nodes are.
+//! TLS to the servers: authentication, and the owner of the nodes.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Authority {
     }
 }
 
-/// A server that speaks TLS and wants certificates of `authority`; with its secure port.
+/// A server that requires TLS certificates of `authority`, with its secure port.
 fn secure(authority: &Authority, dir: &Path) -> (Ensemble, u16) {
     let (certificate, key) = authority.issue("127.0.0.1");
     let (keys, trusted) = (dir.join("keys.pem"), dir.join("trusted.pem"));

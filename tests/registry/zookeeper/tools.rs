@@ -1,4 +1,4 @@
-//! What other tools write past the store, as Elastic-Job's consoles do.
+//! Writes of other tools, bypassing the store, as Elastic-Job's consoles do.
 
 use rosterd_domain::id::Item;
 use rosterd_domain::snapshot::ForeignTrigger;
@@ -9,8 +9,8 @@ use zookeeper_client::{Acls, CreateMode};
 use super::{connect, on_single, raw, until};
 use crate::words::*;
 
-/// An older console fires a job by the data TRIGGER of an instance. It is cleared with its instance left as it was; one that
-/// is written meanwhile is another command.
+/// An older console fires a job by the data TRIGGER of an instance. It is cleared without other changes of the
+/// instance; one that is written meanwhile is another command.
 #[tokio::test]
 async fn a_trigger_in_an_instances_data_is_read_and_cleared_once() {
     let options = on_single().await;
@@ -43,8 +43,8 @@ async fn a_trigger_in_an_instances_data_is_read_and_cleared_once() {
     assert!(registry.job(&j()).await.unwrap().unwrap().foreign_triggers.is_empty());
 }
 
-/// A console disables and enables an item by a node below it. Who watches the job is told of both; what runs beside it tells
-/// nobody.
+/// A console disables and enables an item by a node below it. Watchers of the job get hints of both; runs of the job
+/// give no hints.
 #[tokio::test]
 async fn an_item_that_a_console_disables_is_told_and_read() {
     let options = on_single().await;
@@ -57,10 +57,10 @@ async fn an_item_that_a_console_disables_is_told_and_read() {
     let mut hints = registry.hints();
     let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
     tool.create("/ns/job/sharding/0/running", b"i", &mode).await.unwrap();
-    // Of a few items each mark is watched, of many what stands above all.
+    // With few items each mark is watched, with many their common parent.
     for items in [1, 1000] {
         registry.watch_items(&j(), items);
-        // The reading comes after the watch, which then stands.
+        // The read comes after the watch, which is then in force.
         assert_eq!(disabled().await, [(Item(0), false)].into());
         tool.create(path, b"", &mode).await.unwrap();
         let told = until(&mut hints, &Hint::Switches(j())).await;

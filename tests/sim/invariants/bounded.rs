@@ -1,24 +1,24 @@
-//! What is remembered has a bound: schedules and raises of the count in an assignment, the assignment itself. At rest each
-//! coordinator asks for hints of jobs that are there alone, no command waits, and no process has more than one stream open.
+//! State is bounded: schedules and raises of the count in an assignment, the assignment itself. At rest each
+//! coordinator watches only existing jobs, no command waits, and no process has more than one stream open.
 //!
-//! Source: Elastic-Job #40, #143 and #2116, listeners that stayed when their jobs had gone; Curator's CURATOR-240, watches on
-//! what is not there; XXL-JOB #3080, queues without a bound. The queues of the edge are tried by the suite of the edge, what
-//! the history keeps by its own.
+//! Source: Elastic-Job #40, #143 and #2116, listeners that stayed when their jobs had gone; Curator's CURATOR-240,
+//! watches on missing nodes; XXL-JOB #3080, unbounded queues. The suite `edge` tests the queues of the edge, the suite
+//! `history` the retention of the history.
 
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::Write;
 
 use super::{AtRest, Invariant};
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Changes of schedule, and raises of the count, that an assignment remembers.
+/// Changes of schedule, and raises of the count, that an assignment keeps.
 const FLOORS: usize = 65;
 const RAISES: usize = 32;
 
-/// An assignment of worlds as small as these, with all that it remembers.
+/// The size of an assignment in such small worlds, with everything that it keeps.
 const LONGEST: usize = 32 * 1024;
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct Bounded;
 
@@ -27,7 +27,7 @@ impl Invariant for Bounded {
         "bounded"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             let Write::Assignment { job, data, .. } = write else { continue };
             let Ok(sharding) = Sharding::decode(data) else { continue };
@@ -44,7 +44,7 @@ impl Invariant for Bounded {
     }
 }
 
-/// Watches, commands and streams that are left over.
+/// Leftover watches, commands and streams.
 pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (session, watched) in &rest.sessions {
@@ -58,7 +58,7 @@ pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
                 .nodes
                 .commands
                 .keys()
-                .map(|command| format!("{job}: {command} is carried out by nobody")),
+                .map(|command| format!("{job}: no coordinator carries {command} out")),
         );
     }
     for (process, streams) in rest.streams.iter().filter(|(_, streams)| **streams > 1) {

@@ -1,8 +1,8 @@
-//! A run that somebody cancelled is never run again: not when its worker dies, not when it is handed back, and not by a
-//! coordinator that has not heard of it.
+//! A cancelled run is never run again: not when its worker dies, not when it is handed back, and not by a coordinator
+//! that has not noticed the cancel.
 //!
-//! Source: an own trial. An acknowledged cancel of a job with failover was undone by the death of the worker: the run began
-//! again elsewhere.
+//! Source: a trial of our own. The death of the worker undid an acknowledged cancel of a job with failover: the run
+//! started again elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use rosterd_domain::snapshot::Command;
 use rosterd_domain::txn::Write;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Kept: of each item the runs that were cancelled.
+/// State: the cancelled runs of each item.
 #[derive(Default)]
 pub struct CancelledStaysCancelled(BTreeMap<(JobName, Item), BTreeSet<Token>>);
 
@@ -23,7 +23,7 @@ impl Invariant for CancelledStaysCancelled {
         "cancelled_stays_cancelled"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some((run, token)) = &change.started else { continue };
             let Some(before) = change.before.as_ref().filter(|before| before.crashed().is_some()) else {

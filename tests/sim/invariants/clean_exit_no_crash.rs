@@ -1,7 +1,7 @@
 //! An acknowledged goodbye causes no failover: no run of a worker that may go is in flight, or crashes later.
 //!
-//! Source: Elastic-Job #2090. Restarts of pods after which completed items ran again, since whatever a worker owned was taken
-//! for crashed.
+//! Source: Elastic-Job #2090. Completed items ran again after restarts of pods, since everything that a worker owned
+//! was taken for crashed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: who each process is, and who said goodbye.
+/// State: the worker of each process, and the workers that said goodbye.
 #[derive(Default)]
 pub struct CleanExitNoCrash {
     who: BTreeMap<String, WorkerId>,
@@ -24,7 +24,7 @@ impl Invariant for CleanExitNoCrash {
         "clean_exit_no_crash"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             if let Some((run, ended)) = &change.ended
                 && !ended.reported

@@ -1,16 +1,16 @@
-//! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting
-//! only by being run, because failover does not apply to it any more, or because somebody cancels it.
+//! A run that crashed in a job with failover waits to be run again: all of its items, not some. It stops waiting only
+//! when it is run, when failover no longer applies to it, or when it is cancelled.
 //!
-//! Source: Elastic-Job #671, take-overs of a worker's three items of which one was run again; Saturn #630, a second failover
-//! that passed over what the first had left behind; Elastic-Job #669, failovers that never came, since who looked asked for a
-//! node that was gone by then.
+//! Source: Elastic-Job #671, of a worker's three items that were taken over, one was run again; Saturn #630, a second
+//! failover skipped what the first had left behind; Elastic-Job #669, failovers never came, since the check read a node
+//! that was gone by then.
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 use rosterd_domain::item::Outcome;
 use rosterd_domain::txn::Purpose;
 
-/// Nothing is kept: whether it is run in the end is judged when the world has settled.
+/// Stateless: whether it is run in the end is judged when the world has settled.
 #[derive(Default)]
 pub struct CrashedRunsAreRunAgain;
 
@@ -19,7 +19,7 @@ impl Invariant for CrashedRunsAreRunAgain {
         "crashed_runs_are_run_again"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some(job) = step.before.jobs.get(&change.job) else { continue };
             let applies = job.failover
@@ -37,7 +37,7 @@ impl Invariant for CrashedRunsAreRunAgain {
                     && !taken
                     && !waits
                 {
-                    return Err(format!("{of}: run {} crashed and nobody will run it again", ended.token));
+                    return Err(format!("{of}: run {} crashed and will not be run again", ended.token));
                 }
             }
             let waited = change.before.as_ref().and_then(|before| before.crashed());

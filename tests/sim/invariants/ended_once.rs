@@ -1,8 +1,8 @@
-//! What has ended is not run again: no token starts twice, and a failover follows a run of its fire that crashed or was handed
-//! back, never one that ended with an outcome.
+//! An ended run is not run again: no token starts twice, and a failover follows a run of its fire that crashed or was
+//! handed back, never one that ended with an outcome.
 //!
-//! Source: Elastic-Job #2090 and #276. Completed items ran again when their owner went, and surplus failovers ran an item after
-//! all had ended.
+//! Source: Elastic-Job #2090 and #276. Completed items ran again when their owner left, and surplus failovers ran an
+//! item after all had ended.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::item::{Outcome, Source};
 
 use super::Invariant;
-use crate::watch::{Change, Step};
+use crate::oracle::observer::{AppliedStep, RecordChange};
 
-/// Kept: every token that was started.
+/// State: every token that was started.
 #[derive(Default)]
 pub struct EndedOnce {
     started: BTreeSet<(JobName, Item, Token)>,
@@ -23,7 +23,7 @@ impl Invariant for EndedOnce {
         "ended_once"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some((run, token)) = &change.started else { continue };
             let of = format!("item {} of {}: run {token} of {}", change.item, change.job, run.fire);
@@ -38,7 +38,7 @@ impl Invariant for EndedOnce {
     }
 }
 
-fn had_crashed(change: &Change, fire: rosterd_domain::time::Time) -> bool {
+fn had_crashed(change: &RecordChange, fire: rosterd_domain::time::Time) -> bool {
     let before = change.before.as_ref();
     let waited = before.and_then(|before| before.crashed()).is_some_and(|crashed| crashed.fire == fire);
     let just_ended = change.ended.as_ref().is_some_and(|(old, ended)| {

@@ -1,8 +1,8 @@
-//! A run ends as its worker said, and only once it said so: what was aborted is not taken for ended, and no report ends
-//! another run than its own. (Who said goodbye has handed back what it did not speak of.)
+//! A run ends as its worker reported, and only once it reported: an aborted run is not taken for ended, and no report
+//! ends another run than its own. (A worker that said goodbye has handed back the runs that it did not report.)
 //!
-//! Source: PowerJob #1104. A run has one outcome; late reports of an older run have made failed ones succeed, and others run
-//! for ever.
+//! Source: PowerJob #1104. A run has one outcome; late reports of an older run made failed ones succeed, and others run
+//! forever.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: what was said of each run, and who said goodbye.
+/// State: the reports of each run, and the workers that said goodbye.
 #[derive(Default)]
 pub struct EndsAsReported {
     who: BTreeMap<String, WorkerId>,
@@ -28,19 +28,19 @@ impl Invariant for EndsAsReported {
         "ends_as_reported"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some((run, ended)) = change.ended.as_ref().filter(|(_, ended)| ended.reported) else {
                 continue;
             };
             let key = (change.job.clone(), change.item, ended.token);
             let said = self.said.get(&key).map(Vec::as_slice).unwrap_or_default();
-            // A fire that was held and not answered for is skipped by policy: its worker never heard of it.
+            // A held fire without an answer is skipped by policy: its worker never received it.
             let skipped = run.held && ended.outcome == Outcome::Cancelled;
             let left = skipped || self.left.contains(&run.worker) && ended.outcome == Outcome::Cancelled;
             if !left && !said.iter().any(|said| means(*said) == ended.outcome) {
                 return Err(format!(
-                    "item {} of {}: run {} ends {}, {} said {said:?}",
+                    "item {} of {}: run {} ends {}, but {} reported {said:?}",
                     change.item, change.job, ended.token, ended.outcome, run.instance
                 ));
             }

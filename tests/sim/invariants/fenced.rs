@@ -1,9 +1,9 @@
-//! Who lost a right is told to stop, and nobody else is: a death is declared only once the attachment is gone, and a Cancel
-//! that says that a run is another's is never of the run in flight of who hears it. (What else a lost right is worth nothing
-//! for is `right_to_start`, `one_stream` and `tokens_grow`.)
+//! A worker that lost a right is told to stop, and no other is: a worker is marked dead only once the attachment is
+//! gone, and a Cancel with the reason fenced never names a run that its receiver has in flight by the records. (The
+//! other consequences of a lost right are `right_to_start`, `one_stream` and `tokens_grow`.)
 //!
-//! Source: Elastic-Job #687 and #1857. The nodes of a session went while its owner lived, and what it did was taken for
-//! crashed, or for shut down.
+//! Source: Elastic-Job #687 and #1857. The nodes of a session ended while its owner was alive, and its work was taken
+//! for crashed, or for shut down.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use rosterd_domain::txn::Guard;
 use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: who each process is.
+/// State: the worker of each process.
 #[derive(Default)]
 pub struct Fenced {
     who: BTreeMap<String, WorkerId>,
@@ -26,9 +26,9 @@ impl Invariant for Fenced {
         "fenced"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
-            // A host may say for a worker of its own that it does not know of a run: see `known_runs`.
+            // A host may report, for a worker of its own, that it does not know a run: see `known_runs`.
             let spoken_for = |worker: &WorkerId| {
                 let guards = step.txn.map(|txn| &txn.guards[..]).unwrap_or_default();
                 guards.iter().any(|guard| matches!(guard, Guard::Attachment(of, _) if of == worker))
@@ -68,7 +68,7 @@ impl Fenced {
             return Ok(());
         }
         Err(format!(
-            "{process} is told to stop run {} of item {} of {}, which is its own",
+            "{process} is told to stop run {} of item {} of {}, which it still owns",
             run.token, run.item, run.job
         ))
     }

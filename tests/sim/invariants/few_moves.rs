@@ -1,9 +1,8 @@
-//! A STICKY plan moves as few items as possible: none is taken from one instance for another that has more in the end, and
-//! no two are exchanged.
+//! A STICKY plan moves as few items as possible: none is moved from one instance to another that has more in the end,
+//! and no two are exchanged.
 //!
-//! Source: Kafka's KIP-54, sticky assignment. What is not touched keeps its worker when one comes or goes; only so do items
-//! keep what they have at hand. The strategies' own properties are tried beside them; this looks at what leaders write, with
-//! all that goes wrong meanwhile.
+//! Source: Kafka's KIP-54, sticky assignment. Other items keep their worker when one comes or goes, and with it their
+//! local state. The strategies have property tests of their own; this checks what leaders write, under faults.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +12,9 @@ use rosterd_domain::txn::{Purpose, Write};
 use rosterd_domain::view::Job;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct FewMoves;
 
@@ -24,7 +23,7 @@ impl Invariant for FewMoves {
         "few_moves"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Assign) else { return Ok(()) };
         for write in &txn.writes {
             let Write::Assignment { job, data, .. } = write else { continue };

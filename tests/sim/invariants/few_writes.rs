@@ -1,8 +1,8 @@
-//! A fire costs so many writes and no more: no record is written as it was, and of an item's fire a start and an end are
-//! written, and both again for each time that its run crashed. Where nothing happens nothing is read.
+//! A fire costs a bounded number of writes: no record is written unchanged, and an item's fire costs a start and an
+//! end, and both again for each crash of its run. An idle system reads nothing.
 //!
-//! Source: Elastic-Job #2395, forty reads a second by each who waited; XXL-JOB #1693, a store that could not keep up with what
-//! was written; PowerJob #761, rows by the million for what nobody could run.
+//! Source: Elastic-Job #2395, forty reads a second by each waiting process; XXL-JOB #1693, a store that could not keep
+//! up with the writes; PowerJob #761, millions of rows for runs that no worker could run.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 
 use super::Invariant;
-use crate::watch::{Change, Step};
+use crate::oracle::observer::{AppliedStep, RecordChange};
 
 /// A run's start, and its end.
 const MOST: u32 = 2;
 /// A run that crashed is taken over, and ends again.
 const FOR_A_CRASH: u32 = 2;
 
-/// Kept of each item.
+/// State for each item.
 #[derive(Default)]
 pub struct FewWrites {
     fires: BTreeMap<(JobName, Item), Fire>,
 }
 
-/// The fire of an item's last run: when, whether an operator asked for it, how often the run began or ended, and how often it
-/// crashed or was handed back.
+/// The fire of an item's last run: when, whether an operator triggered it, how often the run started or ended, and how
+/// often it crashed or was handed back.
 #[derive(Default)]
 struct Fire {
     at: Time,
@@ -40,7 +40,7 @@ impl Invariant for FewWrites {
         "few_writes"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             // It may fire in the same second.
             if let Write::CreateJob { job, .. } = write {
@@ -56,7 +56,7 @@ impl Invariant for FewWrites {
             let known = self.fires.entry((change.job.clone(), change.item)).or_default();
             let source = change.started.as_ref().map(|(run, _)| run.source);
             let by_hand = source == Some(Source::Manual);
-            // An operator may ask in the second of a fire that the calendar has, before that or after it.
+            // An operator may trigger it in the second of a scheduled fire, before it or after it.
             let by_calendar = matches!(source, Some(Source::NormalTrigger | Source::Misfire));
             if known.at != fire || by_hand || (known.by_hand && by_calendar) {
                 *known = Fire { at: fire, by_hand, ..Fire::default() };
@@ -76,13 +76,13 @@ impl Invariant for FewWrites {
     }
 }
 
-/// The fire whose run a change is about, if it is about one.
-fn fire_of(change: &Change) -> Option<Time> {
+/// The fire whose run a change concerns, if any.
+fn fire_of(change: &RecordChange) -> Option<Time> {
     let started = change.started.as_ref().map(|(run, _)| run.fire);
     started.or(change.ended.as_ref().map(|(run, _)| run.fire))
 }
 
-/// What was read while nothing happened.
+/// Checks the number of reads while nothing happened.
 pub fn while_idle(reads: u64) -> Result<(), String> {
     if reads == 0 { Ok(()) } else { Err(format!("{reads} reads while nothing happened")) }
 }

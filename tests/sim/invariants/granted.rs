@@ -1,8 +1,8 @@
-//! A worker holds nothing but what it was given: each Trigger that is sent to a process, and each run that a process says it
-//! has in flight, is of a run that a committed record once gave to who that process is, or was.
+//! A worker only has runs that it was assigned: each Trigger that is sent to a process, and each run that a process
+//! reports in flight, is for a run that a committed record once assigned to a worker that the process is, or was.
 //!
-//! Source: Elastic-Job #491. A node that had lost its link went on with the items that it remembered; what a worker holds must
-//! be a part of the grants ever made, since a run that nobody granted could never be fenced.
+//! Source: Elastic-Job #491. A node that had lost its connection went on with the items that it remembered; a worker's
+//! runs must be a subset of all grants ever made, since a run that was never granted could never be fenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: to whom each run was ever given, and who each process ever was.
+/// State: the workers to which each run was ever assigned, and the workers that each process ever was.
 #[derive(Default)]
 pub struct Granted {
     given: BTreeMap<(JobName, Item, Token), WorkerId>,
@@ -25,7 +25,7 @@ impl Invariant for Granted {
         "granted"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let started = change.started.as_ref().map(|(run, _)| run);
             if let Some(run) = change.after.running().or(started) {

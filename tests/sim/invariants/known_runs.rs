@@ -1,8 +1,8 @@
-//! No item stays running longer than its worker knows of the run: one that its worker was told of again and again, and that
-//! no heartbeat names, is ended by its host, and only such a one.
+//! No item stays running longer than its worker knows of the run: its host ends a run that was sent again and again and
+//! that no heartbeat names, and only such a run.
 //!
-//! Source: a client that dropped a Trigger because of its token kept the item for ever: neither cancel nor disable freed it.
-//! XXL-JOB #1999 and PowerJob #565, instances that run for ever since their worker forgot them.
+//! Source: a client that dropped a Trigger because of its token kept the item forever: neither cancel nor disable freed
+//! it. XXL-JOB #1999 and PowerJob #565, instances that ran forever since their worker forgot them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use rosterd_domain::txn::Guard;
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
 /// Five times for three heartbeats, each found with the next one, and a write; the longest heartbeat of a world is a second.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// Kept: who each process is, and since when it does not name a run that its record says it has.
+/// State: the worker of each process, and since when it does not name a run that its record assigns to it.
 #[derive(Default)]
 pub struct KnownRuns {
     who: BTreeMap<String, WorkerId>,
@@ -32,7 +32,7 @@ impl Invariant for KnownRuns {
         "known_runs"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         if step.calm {
             self.calm_since.get_or_insert(step.at);
         }

@@ -1,8 +1,9 @@
-//! Once faults have stopped and nobody comes or goes among the coordinators, leaderships come to rest: of each job at most
-//! two elections follow, one by who is second where the first does not come, and one for the first. Of a job whose fires
-//! are announced to a worker the leader must be the host of one: there the coming and going of its workers counts as well.
+//! Once faults have stopped and the set of coordinators is stable, leaderships settle: at most two elections follow for
+//! each job, one of the second-ranked if the first does not campaign, and one of the first. If a job's fires are
+//! announced to a worker, its leader must host one: changes of its workers count as well.
 //!
-//! Source: Curator's CURATOR-645. Parted for ever, one way or in part, coordinators were elected in turn without end.
+//! Source: Curator's CURATOR-645. Under a permanent, one-way or partial partition, coordinators were elected in turn
+//! forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +11,15 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::txn::Write;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
 const MOST: u32 = 2;
 
-fn announces(step: &Step<'_>, job: &JobName) -> bool {
+fn announces(step: &AppliedStep<'_>, job: &JobName) -> bool {
     step.before.jobs.get(job).is_some_and(|job| job.announces)
 }
 
-/// Kept: the sessions that were heard of, and the elections of each job since the last came or went.
+/// State: the sessions seen, and the elections of each job since the last change of the sessions.
 #[derive(Default)]
 pub struct LeadersSettle {
     known: BTreeSet<String>,
@@ -30,7 +31,7 @@ impl Invariant for LeadersSettle {
         "leaders_settle"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         let comes = self.known.insert(step.session.to_owned());
         let Some(txn) = step.txn.filter(|_| step.calm && !comes) else {
             self.elections.clear();
@@ -47,7 +48,7 @@ impl Invariant for LeadersSettle {
                     *elections += 1;
                     if *elections > MOST {
                         return Err(format!(
-                            "{coordinator} is elected for {job}, the {elections}th since any coordinator came or went"
+                            "{coordinator} is elected for {job}: election {elections} since the set of coordinators last changed"
                         ));
                     }
                 }

@@ -1,9 +1,9 @@
-//! Once faults have stopped, the nodes that tools read say what the records say.
+//! Once faults have stopped, the nodes that tools read agree with the records.
 //!
 //! What a foreign tool has removed comes back with the item's next run.
 //!
-//! Source: Elastic-Job #2429 and #467. Tools read these nodes; ones that were left behind have stopped jobs for ever where they
-//! were taken for the truth.
+//! Source: Elastic-Job #2429 and #467. Tools read these nodes; stale ones stopped jobs forever when they were taken for
+//! the truth.
 
 use rosterd_domain::item::Source;
 
@@ -18,7 +18,7 @@ pub(super) fn at_rest(of: &Resting<'_>) -> Vec<String> {
         let mut expect = |path: String, wanted: Option<String>, exact: bool| {
             let is = text(&path);
             if (exact && is != wanted) || is.is_some() != wanted.is_some() {
-                found.push(format!("{}{path} is {is:?}, the records say {wanted:?}", view.name));
+                found.push(format!("{}{path} is {is:?}, but the records require {wanted:?}", view.name));
             }
         };
         let run = record.running();

@@ -1,6 +1,6 @@
-//! The promises, one file each, named as a broken one is reported; the head of a file says what is promised, and what went
-//! wrong elsewhere or how others do it. Most are told of every applied transaction and of every frame as it leaves or
-//! arrives, keep what they need, and say what they found broken; some are looked at once faults have stopped.
+//! The invariants, one file each, named as in reports; the header of a file states the promise, and where it was broken
+//! elsewhere or how others keep it. Most see every applied transaction and every frame as it leaves or arrives, keep
+//! the state that they need, and report violations; some are checked once faults have stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use rosterd_domain::view::Job;
 use rosterd_registry::DumpNode;
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
 
-use crate::watch::{JobShadow, Shadow, Step};
+use crate::oracle::observer::{AppliedStep, JobShadow, Shadow};
 
+pub mod barrier;
 mod bounded;
 mod cancelled_stays_cancelled;
 mod clean_exit_no_crash;
@@ -49,13 +50,13 @@ mod sums;
 mod tokens_are_new;
 mod tokens_grow;
 
-/// A promise.
+/// An invariant.
 pub trait Invariant: Send {
     /// As tests and reports name it.
     fn name(&self) -> &'static str;
 
-    /// A transaction was applied, or a session's ephemerals went.
-    fn applied(&mut self, _step: &Step<'_>) -> Result<(), String> {
+    /// A transaction was applied, or a session's ephemerals ended.
+    fn applied(&mut self, _step: &AppliedStep<'_>) -> Result<(), String> {
         Ok(())
     }
 
@@ -81,7 +82,7 @@ pub trait Invariant: Send {
     }
 }
 
-/// Those that are told of every step.
+/// Those that see every step.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<one_runner::OneRunner>::default(),
@@ -126,28 +127,28 @@ pub struct AtRest<'a> {
     pub dumps: BTreeMap<JobName, BTreeMap<String, DumpNode>>,
     pub shadows: &'a BTreeMap<JobName, JobShadow>,
     pub attachments: BTreeMap<WorkerId, Attachment>,
-    /// Sessions of coordinators that live, and the jobs of which each asks for hints.
+    /// Sessions of live coordinators, and the jobs that each watches.
     pub sessions: BTreeMap<String, BTreeSet<JobName>>,
     pub coordinators: BTreeSet<String>,
-    /// The workers of processes that live.
+    /// The workers of live processes.
     pub workers: BTreeSet<WorkerId>,
     /// Open streams of each process that has any.
     pub streams: BTreeMap<String, usize>,
-    /// Workers that somebody was told are asked to leave.
+    /// Workers for which a request to leave was acknowledged.
     pub asked_to_leave: &'a BTreeSet<WorkerId>,
-    /// Instances of which somebody was told that they are shut down for a job, by its incarnation.
+    /// Instances for which a shutdown for a job was acknowledged, by the job's incarnation.
     pub shut_down: &'a BTreeSet<(JobName, String, InstanceId)>,
     /// Runs whose mirror a foreign tool removed.
     pub unmarked: &'a BTreeSet<(JobName, Item, Token)>,
-    /// When something last began of each item of jobs whose runs no record holds.
+    /// When a run of each item last started, for jobs whose runs no record holds.
     pub last_begun: BTreeMap<(String, u32), Time>,
-    /// Each worker has at least so many.
+    /// The smallest number of slots of any worker.
     pub fewest_slots: u64,
-    /// What is in user code: job, item and token.
+    /// Runs in user code: job, item and token.
     pub in_user_code: BTreeSet<(String, u32, u64)>,
 }
 
-/// What is not as it should be: which promise is broken, and how.
+/// Violations: which invariant is broken, and how.
 pub type Unsettled = Vec<(&'static str, String)>;
 
 /// A job of the world at rest.
@@ -157,7 +158,7 @@ struct Resting<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// Looks at what is promised of rest; nothing is found: the world has settled.
+/// Checks the invariants of a world at rest; empty: the world has settled.
 pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
     let mut found = Unsettled::new();
     let mut tell = |rule, texts: Vec<String>| found.extend(texts.into_iter().map(|text| (rule, text)));
@@ -174,7 +175,7 @@ pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
                 tell("settles", settles::at_rest(&resting));
                 tell("mirrors", mirrors::at_rest(&resting));
             }
-            // Looked at above.
+            // Handled above.
             Ok(None) => {}
             Err(why) => tell("settles", vec![format!("job {name} is damaged: {why}")]),
         }
@@ -183,22 +184,22 @@ pub fn at_rest(rest: &AtRest<'_>) -> Unsettled {
 }
 
 impl Resting<'_> {
-    /// Whether an instance's worker lives.
+    /// Whether an instance's worker is alive.
     fn lives(&self, instance: &InstanceId) -> bool {
         instance.worker().is_some_and(|worker| self.rest.workers.contains(&worker))
     }
 
-    /// Whether somebody may be given items.
+    /// Whether any instance may be assigned items.
     fn is_served(&self) -> bool {
         self.view.instances.keys().any(|instance| self.view.is_enabled(instance))
     }
 }
 
-/// Each promise has a file of its name, which says where it comes from; and the page beside these files knows each.
+/// Each invariant has a file of its name, which states its source; and the README lists each.
 #[test]
 fn each_promise_has_a_file_of_its_name_that_names_its_source() {
     let this = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    // The suite `net` has this file as well.
+    // The suite `net` includes this file as well.
     let root = if this.ends_with("sim") { this.to_path_buf() } else { this.join("tests/sim") };
     let page = std::fs::read_to_string(root.join("README.md")).unwrap();
     let mut files: BTreeSet<String> = BTreeSet::new();
@@ -210,8 +211,8 @@ fn each_promise_has_a_file_of_its_name_that_names_its_source() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
-        assert!(head.contains("//! Source: "), "{name} does not say where it comes from");
-        assert!(page.contains(&format!("`{name}`")), "README.md does not tell of {name}");
+        assert!(head.contains("//! Source: "), "{name} does not name its source");
+        assert!(page.contains(&format!("`{name}`")), "README.md does not describe {name}");
         files.insert(name);
     }
     for promise in all() {

@@ -1,5 +1,5 @@
-//! No run begins before its time, though it may stand in its record, and be told, a moment earlier: a Trigger that
-//! comes early says how long to wait.
+//! No run starts before its time, although it may be in its record, and be sent, a moment earlier: an early Trigger
+//! says how long to wait.
 //!
 //! Source: Dkron #541, whole crontabs that ran twice at midnight; XXL-JOB #3948, next fires that are read ahead of time.
 
@@ -8,9 +8,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::Shadow;
+use crate::oracle::observer::Shadow;
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct NeverEarly;
 
@@ -26,7 +26,7 @@ impl Invariant for NeverEarly {
             {
                 let (run, fire, wait) = (&trigger.run, trigger.fire, trigger.starts_in);
                 Err(format!(
-                    "{process} is told at {at} of {run:?}, which is due at {fire}, to wait for {wait:?}"
+                    "{process} receives the Trigger of {run:?} at {at}, which is due at {fire}, with a wait of {wait:?}"
                 ))
             }
             _ => Ok(()),

@@ -1,9 +1,9 @@
-//! Once faults have stopped nothing belongs to the dead: no attachment, no instance, no run that is in nobody's hands, no
-//! crashed run without a taker where somebody has room. The same of items that the job had while its count was higher: what
-//! is left of them is in somebody's hands, and waits for no taker.
+//! Once faults have stopped nothing belongs to dead processes: no attachment, no instance, no run without a live
+//! worker, no crashed run without an instance although one has room. The same holds for items from when the job's count
+//! was higher: their remaining runs have a live worker, and do not wait for an instance.
 //!
-//! Source: Elastic-Job #2429 and #467, #1754, marks of runs that stayed for ever after a crash between two writes or a lost
-//! answer; XXL-JOB #433, runs whose worker had died before it said how they ended.
+//! Source: Elastic-Job #2429 and #467, #1754, marks of runs that stayed forever after a crash between two writes or a
+//! lost answer; XXL-JOB #433, runs whose worker had died before it reported their end.
 
 use rosterd_domain::id::{Item, Token};
 use rosterd_domain::item::{Record, Running};
@@ -11,23 +11,23 @@ use rosterd_domain::view::Job;
 
 use super::{AtRest, Resting};
 
-/// How long a run may be in nobody's hands, or wait for a taker.
+/// How long a run may be without a live worker, or wait for an instance.
 const MOMENT: u64 = 10;
 
-/// Attachments of the dead.
+/// Attachments of dead workers.
 pub(super) fn of_the_world(rest: &AtRest<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (worker, attachment) in &rest.attachments {
         if !rest.workers.contains(worker) {
             found.push(format!("attachment of {worker}, which is dead (host {})", attachment.host));
         } else if !rest.sessions.contains_key(attachment.session.as_str()) {
-            found.push(format!("{worker} is attached to {}, which is over", attachment.session));
+            found.push(format!("{worker} is attached to session {}, which has expired", attachment.session));
         }
     }
     found
 }
 
-/// Instances and runs of the dead.
+/// Instances and runs of dead workers.
 pub(super) fn of_a_job(of: &Resting<'_>) -> Vec<String> {
     let (view, mut found) = (of.view, Vec::new());
     for instance in view.instances.keys().filter(|instance| !of.lives(instance)) {
@@ -48,19 +48,19 @@ fn run_of_nobody(of: &Resting<'_>, item: Item, record: &Record) -> Option<String
         return None;
     }
     let Running { instance, since, .. } = run;
-    Some(format!("{name}: item {item}: run {token} on {instance} since {since} is in nobody's hands"))
+    Some(format!("{name}: item {item}: run {token} on {instance} since {since} is orphaned"))
 }
 
 fn crashed_for_nobody(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
     let crashed = record.crashed()?;
     let surplus = item.0 >= of.view.rules.items;
-    // Without a live instance nobody looks at the job.
+    // Without a live instance no coordinator handles the job.
     let somebody = of.is_served() && (surplus || has_room(of.rest, of.view));
     if !somebody || of.rest.now.since(crashed.since).as_secs() < MOMENT {
         return None;
     }
     let (name, fire, since) = (&of.view.name, crashed.fire, crashed.since);
-    Some(format!("{name}: item {item}: the run of {fire} crashed at {since} and nobody takes it"))
+    Some(format!("{name}: item {item}: the run of {fire} crashed at {since} and is not taken over"))
 }
 
 /// Whether an instance that may run items of the job has a free slot: without one a crashed run waits.

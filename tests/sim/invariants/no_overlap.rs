@@ -1,8 +1,8 @@
-//! No run is told to anybody while an earlier run of the item that was told has no end, whoever leads, hosts or owns it, and
-//! however often the item has moved meanwhile. (Who removes a job with its runs does not wait for them; of jobs without
-//! monitorExecution nobody knows what is under way.)
+//! No run is sent while an earlier run of the item that was sent has not ended, whichever process leads, hosts or owns
+//! it, and however often the item has moved meanwhile. (A removal of a job with its runs does not wait for them; runs
+//! of jobs without monitorExecution are not recorded.)
 //!
-//! Source: Nomad #11052 and #14505. A new leader started what a job that forbids overlaps had in flight.
+//! Source: Nomad #11052 and #14505. A new leader started a run of a job that forbids overlaps while one was in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use rosterd_domain::txn::Write;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: of each item the runs that were told and have not ended, and the latest that has; and at which token each job
-/// was made.
+/// State: for each item the runs that were sent and have not ended, and the latest that has; and at which token each
+/// job was created.
 #[derive(Default)]
 pub struct NoOverlap {
     told: BTreeMap<(JobName, Item), BTreeSet<Token>>,
@@ -28,7 +28,7 @@ impl Invariant for NoOverlap {
         "no_overlap"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::CreateJob { job, .. } = write {
                 self.told.retain(|(of, _), _| of != job);
@@ -50,7 +50,7 @@ impl Invariant for NoOverlap {
         let ToWorker::Trigger(trigger) = frame else { return Ok(()) };
         let run = &trigger.run;
         let key = (run.job.clone(), run.item);
-        // A host that has not heard of an end tells of a run that is over, or of a job that is gone.
+        // A host that has not noticed an end sends a run that is over, or of a job that is gone.
         let over = self.ended.get(&key).is_some_and(|ended| run.token <= *ended)
             || self.made.get(&run.job).is_none_or(|made| run.token < *made);
         if over || !now.monitors(&run.job) {
@@ -61,7 +61,7 @@ impl Invariant for NoOverlap {
         match told.first().filter(|first| **first < run.token) {
             None => Ok(()),
             Some(first) => Err(format!(
-                "{process} is told of run {} of item {} of {}, and run {first} has not ended",
+                "{process} receives the Trigger of run {} of item {} of {}, but run {first} has not ended",
                 run.token, run.item, run.job
             )),
         }

@@ -1,18 +1,18 @@
-//! No secret in a line of the log or in an error: neither the parameters of jobs and items, which may be secrets, nor the
-//! credentials of workers. The worlds' are canaries; looked for in all that coordinators and clients log, and in what refusals
-//! and reasons say. (What people are answered is looked at where they ask.)
+//! No secret appears in a log line or an error: neither the parameters of jobs and items, which may be secrets, nor the
+//! credentials of workers. The worlds' secrets are canaries; they are searched in everything that coordinators and
+//! clients log, and in refusals and reasons. (The answers to operators are checked where they are requested.)
 //!
-//! Source: CVE-2022-22733, ElasticJob-UI's token that held the administrator's password; XXL-JOB #3375, a shared token that was
-//! told to whoever asked.
+//! Source: CVE-2022-22733, ElasticJob-UI's token that held the administrator's password; XXL-JOB #3375, a shared token
+//! that was returned to any caller.
 
 use rosterd_domain::time::Time;
 use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
-use crate::canary;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
+use crate::oracle::planted_secrets;
 
-/// Nothing is kept: what was logged waits where it was heard.
+/// Stateless: the subscriber keeps the leaked lines.
 #[derive(Default)]
 pub struct NoSecret;
 
@@ -21,7 +21,7 @@ impl Invariant for NoSecret {
         "no_secret"
     }
 
-    fn applied(&mut self, _step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, _step: &AppliedStep<'_>) -> Result<(), String> {
         logged()
     }
 
@@ -40,10 +40,14 @@ impl Invariant for NoSecret {
             | ToWorker::Shutdown { message, .. } => message,
             _ => return Ok(()),
         };
-        if canary::sings(words) { Err(format!("{process} is told {words:?}")) } else { Ok(()) }
+        if planted_secrets::leaks_secret(words) {
+            Err(format!("{process} receives {words:?}"))
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn logged() -> Result<(), String> {
-    canary::heard().first().map_or(Ok(()), |line| Err(format!("it is logged: {line}")))
+    planted_secrets::leaked_lines().first().map_or(Ok(()), |line| Err(format!("it is logged: {line}")))
 }

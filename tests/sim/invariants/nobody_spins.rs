@@ -1,23 +1,23 @@
-//! Each step gets somewhere: the last fire of an item never goes back, and reads and writes stay below what a world can have
-//! reason for, writes also in any ten seconds.
+//! Each step makes progress: the last fire of an item never goes back, and reads and writes stay below what a world
+//! justifies, writes also in any ten seconds.
 //!
-//! Source: Elastic-Job #2395, followers that asked forty times a second; #596, misfires that were set faster than cleared;
-//! Nomad #5410, thousands of launches where the next scheduled time was not after now.
+//! Source: Elastic-Job #2395, followers that polled forty times a second; #596, misfires that were set faster than
+//! cleared; Nomad #5410, thousands of launches when the next scheduled time was not after now.
 
 use std::time::Duration;
 
 use rosterd_domain::time::Time;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// So many in a second are more than anybody has reason for, over the whole of a world.
+/// The largest justified rate per second, over a whole world.
 const MOST: u64 = 150;
 
 /// Over how many seconds writes are counted.
 const SPAN: u64 = 10;
 
-/// Kept: since when writes are counted, and how many there were.
+/// State: since when writes are counted, and how many there were.
 #[derive(Default)]
 pub struct NobodySpins {
     since: Time,
@@ -29,7 +29,7 @@ impl Invariant for NobodySpins {
         "nobody_spins"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             if let Some(before) =
                 change.before.as_ref().filter(|before| change.after.last_fire < before.last_fire)
@@ -50,7 +50,7 @@ impl Invariant for NobodySpins {
     }
 }
 
-/// What was asked of the store over a whole world.
+/// Checks the number of requests to the store over a whole world.
 pub fn over_all(what: &str, count: u64, span: Duration) -> Result<(), String> {
     if count <= MOST * (1 + span.as_secs()) {
         return Ok(());

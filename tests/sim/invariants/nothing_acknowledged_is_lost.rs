@@ -1,9 +1,10 @@
-//! What is acknowledged is in the store when the acknowledgement leaves: a registration, a report, a leave.
-//! (Operations are checked by who asks for them.) And whoever was asked to leave has left once faults have stopped, and who was
-//! shut down for a job is no instance of it, whatever became of their streams and hosts.
+//! An acknowledged change is in the store when the acknowledgement leaves: a registration, a report, a leave.
+//! (Operations are checked where they are requested.) And a worker that was asked to leave has left once faults have
+//! stopped, and one that was shut down for a job is not an instance of it, whatever happened to their streams and
+//! hosts.
 //!
-//! Source: Elastic-Job #946. A server that had been disabled ran its items all the same, since that was written later than it
-//! was said; and PowerJob #1176, reports that were taken and changed nothing.
+//! Source: Elastic-Job #946. A disabled server still ran its items, since the disable was written later than it was
+//! acknowledged; and PowerJob #1176, reports that were accepted and changed nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +13,16 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::ToWorker;
 
 use super::{AtRest, Invariant};
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: who each process is, and the runs that ended as was reported.
+/// State: the worker of each process, and the runs that ended as reported.
 #[derive(Default)]
 pub struct NothingAcknowledgedIsLost {
     who: BTreeMap<String, InstanceId>,
     reported: BTreeSet<(JobName, Item, Token)>,
 }
 
-/// Who is still there though somebody was told that it is asked to leave, or shut down for a job.
+/// Workers and instances that are still there although a request to leave, or a shutdown for a job, was acknowledged.
 pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
     let stay = rest.asked_to_leave.iter().filter(|worker| rest.attachments.contains_key(*worker));
     let stay = stay.map(|worker| format!("{worker} was asked to leave and is still attached"));
@@ -39,7 +40,7 @@ impl Invariant for NothingAcknowledgedIsLost {
         "nothing_acknowledged_is_lost"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             if let Some((_, ended)) = change.ended.as_ref().filter(|(_, ended)| ended.reported) {
                 self.reported.insert((change.job.clone(), change.item, ended.token));
@@ -52,7 +53,8 @@ impl Invariant for NothingAcknowledgedIsLost {
         match frame {
             ToWorker::Welcome(welcome) => {
                 self.who.insert(process.to_owned(), welcome.instance.clone());
-                // Declared dead or taken over between the commit and this is possible; never written is not.
+                // It may have been marked dead or taken over between the commit and now; it may not be missing from the
+                // store.
                 let known = now.attachments.contains_key(&welcome.worker)
                     || now.departed.contains_key(&welcome.worker);
                 if !known {
@@ -67,7 +69,7 @@ impl Invariant for NothingAcknowledgedIsLost {
             }
             ToWorker::ReportAck { run, refusal: None } => {
                 let ended = self.reported.contains(&(run.job.clone(), run.item, run.token));
-                // A job that is gone meanwhile is another matter, and without monitorExecution no end is kept.
+                // A job that is gone meanwhile does not count, and without monitorExecution no end is kept.
                 if !ended && now.monitors(&run.job) {
                     return Err(format!(
                         "{process}: report {} of item {} of {} is accepted and ended nothing",

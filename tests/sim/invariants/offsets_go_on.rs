@@ -1,10 +1,10 @@
-//! A run begins with what the last run of its item left, whoever hosted that: each Trigger of the run that its record names
-//! carries the offset that was written last. What a run says of its offset while it runs is written while it is the item's,
-//! and never over that of a later one.
+//! A run starts with the offset of the item's last run, whichever coordinator hosted that: each Trigger of the run that
+//! its record names carries the offset that was written last. An offset that a run reports while it runs is written
+//! only while it is the item's run, and never over that of a later one.
 //!
-//! Source: found by reading. A host to which a worker came back had kept the offset of its own last run, and the work done at
-//! another host since was done again, and its offset written over. Elastic-Job keeps offsets in `offset/{item}` for
-//! dataflow jobs and reads them before each run.
+//! Source: found by reading the code. A host to which a worker came back had kept the offset of its own last run; the
+//! work done at another host since was repeated, and its offset overwritten. Elastic-Job keeps offsets in
+//! `offset/{item}` for dataflow jobs and reads them before each run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use rosterd_domain::txn::Write;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: the offsets.
+/// State: the offsets.
 #[derive(Default)]
 pub struct OffsetsGoOn {
     left: BTreeMap<(JobName, Item), Arc<[u8]>>,
 }
 
-/// The run that said it: honest workers leave the number of their run.
+/// The run that reported it: honest workers use the number of their run.
 fn said_by(offset: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(offset).ok()?;
     text.split(',').next()?.parse().ok()
@@ -34,7 +34,7 @@ impl Invariant for OffsetsGoOn {
         "offsets_go_on"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             match write {
                 Write::Offset { job, item, data } => {

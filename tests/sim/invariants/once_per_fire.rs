@@ -1,8 +1,8 @@
-//! For one (item, fire) at most one normal run is ever started. A misfire mark, and a trigger by hand, is run once.
-//! A job that is made again under a name has fires of its own.
+//! For one (item, fire) at most one normal run is ever started. A misfire mark, and a manual trigger, is run once. A
+//! job that is created again under a name has fires of its own.
 //!
-//! Source: Chronos #371, a leader that came back with its old timers; Elastic-Job #470, a trigger by hand that was taken for a
-//! misfire as well; PowerJob #1107, what had been started before the next time was written down.
+//! Source: Chronos #371, a leader that came back with its old timers; Elastic-Job #470, a manual trigger that was taken
+//! for a misfire as well; PowerJob #1107, a run that had been started before the next time was written.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::Write;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Kept: the fires that had their normal run, the marks that had theirs, the triggers that had theirs.
+/// State: the fires that had their normal run, the marks that had theirs, the triggers that had theirs.
 #[derive(Default)]
 pub struct OncePerFire {
     fired: BTreeSet<(JobName, Item, Time)>,
@@ -27,7 +27,7 @@ impl Invariant for OncePerFire {
         "once_per_fire"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::CreateJob { job, .. } = write {
                 self.fired.retain(|(of, ..)| of != job);
@@ -46,7 +46,7 @@ impl Invariant for OncePerFire {
                         return Err(format!("{of} is the second normal run of the fire"));
                     }
                 }
-                // Of what had crashed: see `ended_once`.
+                // For crashed runs see `ended_once`.
                 Source::Failover => {}
                 Source::Misfire => {
                     if !self.marked.insert((change.job.clone(), change.item, run.fire)) {

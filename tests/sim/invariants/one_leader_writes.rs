@@ -1,15 +1,15 @@
-//! What is a leader's to write is written by its session alone, an assignment at the epoch and the generation that it read,
-//! and takes away the reshard flag that it read. Nobody is elected while somebody leads.
+//! Only the leader's session writes the leader's nodes, an assignment at the epoch and the generation that it read, and
+//! it clears only the reshard flag that it read. No coordinator is elected while another leads.
 //!
-//! Source: Curator's CURATOR-696 and CURATOR-498. Two leaders at once after a session that was reconnected, and writes of an
-//! older session that arrived late and took the node of the new leader away.
+//! Source: Curator's CURATOR-696 and CURATOR-498. Two leaders at once after a reconnected session, and late writes of
+//! an older session that removed the node of the new leader.
 
 use rosterd_domain::txn::{Guard, Write};
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct OneLeaderWrites;
 
@@ -18,14 +18,14 @@ impl Invariant for OneLeaderWrites {
         "one_leader_writes"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             taken_or_unread(step, write)?;
         }
         let Some(txn) = step.txn.filter(|txn| txn.purpose.is_led()) else {
             return Ok(());
         };
-        let Some(job) = crate::watch::job_of(txn) else { return Ok(()) };
+        let Some(job) = crate::oracle::observer::job_of(txn) else { return Ok(()) };
         let Some(shadow) = step.before.jobs.get(job) else { return Ok(()) };
         let leads = shadow.leader.as_ref().or(shadow.deposed.as_ref());
         if leads.map(String::as_str) != Some(step.session) {
@@ -35,7 +35,7 @@ impl Invariant for OneLeaderWrites {
             Guard::Epoch(of, epoch) if of == job => Some(epoch.0),
             _ => None,
         });
-        // One that carries none is judged by what it does.
+        // A write without an epoch is judged by its effect.
         if epoch.is_some_and(|epoch| epoch != shadow.epoch) {
             return Err(format!("{} of {job} at epoch {epoch:?}, it is {}", txn.purpose, shadow.epoch));
         }
@@ -50,7 +50,7 @@ impl Invariant for OneLeaderWrites {
     }
 }
 
-fn taken_or_unread(step: &Step<'_>, write: &Write) -> Result<(), String> {
+fn taken_or_unread(step: &AppliedStep<'_>, write: &Write) -> Result<(), String> {
     match write {
         Write::Elect { job, coordinator, .. } => {
             let leader = step.before.jobs.get(job).and_then(|shadow| shadow.leader.as_ref());
@@ -63,7 +63,7 @@ fn taken_or_unread(step: &Step<'_>, write: &Write) -> Result<(), String> {
             if is == Some(read.0) {
                 return Ok(());
             }
-            Err(format!("the reshard flag of {job} is taken away at version {read}, it is at {is:?}"))
+            Err(format!("the reshard flag of {job} is removed at version {read}, but is at {is:?}"))
         }
         _ => Ok(()),
     }

@@ -1,9 +1,9 @@
-//! At most one worker believes in its lease of an item: nobody is marked dead before the lease has ended that the
-//! last acknowledged heartbeat gave, whoever acknowledged it.
+//! At most one worker relies on a lease of an item: no worker is marked dead before the end of the lease that the last
+//! acknowledged heartbeat granted, whichever coordinator acknowledged it.
 //!
-//! Source: Gray and Cheriton's leases (1989), and Elastic-Job #491, whose workers believed for ever. A lease is safe where who
-//! holds it counts from when it asked and who gives it away from when it heard, which is later, with clocks that differ in
-//! rate by no more than is allowed for.
+//! Source: Gray and Cheriton's leases (1989), and Elastic-Job #491, whose workers had no lease at all. A lease is safe
+//! if its holder counts from when it sent the request, and the grantor from when it received it, which is later, with
+//! clocks whose rates differ by no more than is allowed for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use rosterd_domain::txn::{Purpose, Write};
 use rosterd_session::frame::{FromWorker, ToWorker};
 
 use super::Invariant;
+use crate::oracle::observer::{AppliedStep, Shadow};
 use crate::time::Since;
-use crate::watch::{Shadow, Step};
 
-/// Kept: who each process is, the lease that it says it counts with, and when a heartbeat was last acknowledged.
+/// State: the worker of each process, the lease that it reports to count with, and when a heartbeat was last
+/// acknowledged.
 #[derive(Default)]
 pub struct OneLease {
     who: BTreeMap<String, WorkerId>,
@@ -30,7 +31,7 @@ impl Invariant for OneLease {
         "one_lease"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Verdict) else { return Ok(()) };
         for write in &txn.writes {
             let Write::RemoveAttachment { worker, .. } = write else { continue };
@@ -40,7 +41,7 @@ impl Invariant for OneLease {
             let (lease, passed) = (stated.unwrap_or_default(), last.elapsed());
             if passed < lease {
                 return Err(format!(
-                    "{worker} is marked dead by {}, {passed:?} after it was told that it is believed for {lease:?}",
+                    "{worker} is marked dead by {}, {passed:?} after it was granted a lease of {lease:?}",
                     step.session
                 ));
             }

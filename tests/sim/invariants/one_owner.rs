@@ -1,17 +1,17 @@
-//! A plan gives each item of the job to one instance, none beyond their count, and nothing to who is disabled. Once faults have
-//! stopped each item belongs to a live, enabled one, wherever there is any, and no plan is due.
+//! A plan assigns each item of the job to one instance, no items beyond the count, and none to a disabled instance.
+//! Once faults have stopped each item belongs to a live, enabled instance, if there is any, and no plan is due.
 //!
-//! Source: Elastic-Job #2449, #1471 and #69, plans that never came or never ended; #165, one that waited for items of who was
-//! disabled; Saturn #119, items of an executor that had been removed.
+//! Source: Elastic-Job #2449, #1471 and #69, plans that never came or never ended; #165, one that waited for items of a
+//! disabled instance; Saturn #119, items of an executor that had been removed.
 
 use rosterd_domain::id::{InstanceId, Item};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::txn::{Purpose, Write};
 
 use super::{Invariant, Resting};
-use crate::watch::{JobShadow, Step};
+use crate::oracle::observer::{AppliedStep, JobShadow};
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct OneOwner;
 
@@ -20,7 +20,7 @@ impl Invariant for OneOwner {
         "one_owner"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Assign) else { return Ok(()) };
         for write in &txn.writes {
             let Write::Assignment { job, data, .. } = write else { continue };
@@ -42,7 +42,7 @@ fn gives_all(job: &JobShadow, plan: &Sharding) -> Result<(), String> {
     };
     for item in (0..job.items).map(Item) {
         match plan.owner(item) {
-            None => return Err(format!("item {item} is nobody's")),
+            None => return Err(format!("item {item} has no owner")),
             Some(owner) if disabled(owner) => {
                 return Err(format!("item {item} is given to {owner}, which is disabled"));
             }

@@ -1,7 +1,7 @@
 //! At most one run of an item is in flight, and a Trigger is sent only after the transaction that recorded it.
 //!
-//! Source: Elastic-Job #1549 and #507. Items ran on two nodes at once, since what said that they ran went with the session of
-//! who ran them.
+//! Source: Elastic-Job #1549 and #507. Items ran on two nodes at once, since the node that marked them as running ended
+//! with the session of their worker.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: every run that a committed record has named.
+/// State: every run that a committed record has named.
 #[derive(Default)]
 pub struct OneRunner {
     recorded: BTreeSet<(JobName, Item, Token)>,
@@ -23,7 +23,7 @@ impl Invariant for OneRunner {
         "one_runner"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let (job, item) = (&change.job, change.item);
             if change.after.running().is_some() || change.started.is_some() {
@@ -47,7 +47,7 @@ impl Invariant for OneRunner {
         let ToWorker::Trigger(trigger) = frame else { return Ok(()) };
         let run = &trigger.run;
         let recorded = self.recorded.contains(&(run.job.clone(), run.item, run.token));
-        // A job that is gone meanwhile, or was made again, has other records.
+        // A job that is gone meanwhile, or was created again, has other records.
         if recorded || !now.jobs.contains_key(&run.job) {
             return Ok(());
         }

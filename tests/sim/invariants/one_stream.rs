@@ -1,5 +1,5 @@
-//! One stream speaks for a worker: the number of the stream over which it is attached only grows, so that one that was left
-//! never speaks for it again, and no two processes are ever the same worker.
+//! One stream speaks for a worker: the number of the stream over which it is attached only grows, so that an abandoned
+//! stream never speaks for it again, and no two processes are ever the same worker.
 //!
 //! Source: Elastic-Job #1832. Two containers of one address on two hosts were one instance, and both ran everything; XXL-JOB
 //! #2499, calls to a pod that had been replaced.
@@ -12,9 +12,9 @@ use rosterd_domain::txn::Write;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: which process each worker is.
+/// State: the process of each worker.
 #[derive(Default)]
 pub struct OneStream {
     process: BTreeMap<WorkerId, String>,
@@ -25,7 +25,7 @@ impl Invariant for OneStream {
         "one_stream"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::Attachment { worker, node, .. } = write
                 && let Some(before) = step.before.attachments.get(worker)

@@ -1,8 +1,8 @@
-//! Nothing refers to a job that was removed: nobody writes below one that is not there, and a job that is made again under the
-//! name has tokens above all of the one before. At rest none is half removed, none is watched, and nothing of one runs.
+//! Nothing refers to a removed job: no write goes below a missing job, and a job that is created again under the name
+//! has tokens above all of its predecessor. At rest no job is half removed, and no removed job is watched or has a run.
 //!
-//! Source: Elastic-Job #246, a job that was removed and made again and fired several times, since listeners of the first lived
-//! on; Saturn #136, runs of a removed job that ran for ever.
+//! Source: Elastic-Job #246, a job that was removed and created again fired several times, since listeners of the first
+//! lived on; Saturn #136, runs of a removed job that ran forever.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use rosterd_domain::txn::Write;
 use rosterd_domain::view::Job;
 
 use super::{AtRest, Invariant};
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Kept: which token the transaction stands for by which each job was made that is there: none of it is below that.
+/// State: for each existing job the token of the transaction that created it: none of its tokens is below that.
 #[derive(Default)]
 pub struct RemovedIsGone {
     made: BTreeMap<JobName, Token>,
@@ -24,14 +24,17 @@ impl Invariant for RemovedIsGone {
         "removed_is_gone"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             match write {
                 Write::CreateJob { job, .. } => drop(self.made.insert(job.clone(), step.token)),
                 Write::EndJob(job) => drop(self.made.remove(job)),
                 _ => {
                     if let Some(job) = is_of(write).filter(|job| !self.made.contains_key(*job)) {
-                        return Err(format!("{} writes {write:?}, and there is no {job}", step.session));
+                        return Err(format!(
+                            "{} writes {write:?}, but job {job} does not exist",
+                            step.session
+                        ));
                     }
                 }
             }
@@ -48,7 +51,7 @@ impl Invariant for RemovedIsGone {
     }
 }
 
-/// The job that must be there for a write.
+/// The job that must exist for a write.
 fn is_of(write: &Write) -> Option<&JobName> {
     match write {
         Write::Record { job, .. }
@@ -63,7 +66,7 @@ fn is_of(write: &Write) -> Option<&JobName> {
     }
 }
 
-/// What is left of jobs that are not there.
+/// Leftovers of missing jobs.
 pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, snapshot) in &rest.jobs {
@@ -73,7 +76,9 @@ pub(super) fn at_rest(rest: &AtRest<'_>) -> Vec<String> {
     }
     for (job, item, token) in &rest.in_user_code {
         if !rest.jobs.keys().any(|name| name.as_str() == job) {
-            found.push(format!("run {token} of item {item} of {job} goes on, and there is no such job"));
+            found.push(format!(
+                "run {token} of item {item} is in user code, but its job {job} does not exist"
+            ));
         }
     }
     found

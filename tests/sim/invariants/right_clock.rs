@@ -1,21 +1,21 @@
-//! No fire by a wrong clock: where the store has a clock of its own, no scheduled time is started long before it has come,
-//! whatever the calendar of the coordinator that starts it says.
+//! No fire by a wrong clock: if the store has a clock of its own, no run starts long before its scheduled time,
+//! whatever the coordinator's calendar shows.
 //!
-//! Source: an own trial. A second coordinator whose machine was an hour fast fired an hour early, said nothing, and left an item
-//! that was silent for an hour on the good one.
+//! Source: a trial of our own. A second coordinator whose machine was an hour fast fired an hour early, reported
+//! nothing, and left an item that was silent for an hour on the correct one.
 
 use std::time::Duration;
 
 use rosterd_domain::item::Source;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
 /// A clock may be off by two seconds, and by what it gains from one comparison to the next; runs are written up to half a
 /// second ahead.
 const BOUND: Duration = Duration::from_millis(4500);
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct RightClock;
 
@@ -24,7 +24,7 @@ impl Invariant for RightClock {
         "right_clock"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes.iter().filter(|_| step.store_clock) {
             let Some((run, token)) = &change.started else { continue };
             if run.source == Source::NormalTrigger && run.fire > step.at.plus(BOUND) {

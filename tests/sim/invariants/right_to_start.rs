@@ -1,15 +1,15 @@
-//! Who has no valid right starts nothing: a start comes from the worker's host alone, while the worker is attached to it and
-//! not draining, and only for who owns the item and may run it: nothing that is disabled or paused.
+//! Nothing starts without a valid right: only the worker's host starts a run, while the worker is attached to it and
+//! not draining, and only for the instance that owns the item and may run it: nothing that is disabled or paused.
 //!
-//! Source: Elastic-Job #491, a node that was cut off and ran what it remembered; #2009 and #158, starts of who had not heard that
-//! it was disabled or paused.
+//! Source: Elastic-Job #491, a node that was cut off and ran the items that it remembered; #2009 and #158, starts by a
+//! node that had not noticed a disable or a pause.
 
 use rosterd_domain::item::{Running, Source};
 
 use super::Invariant;
-use crate::watch::{Change, Step};
+use crate::oracle::observer::{AppliedStep, RecordChange};
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct RightToStart;
 
@@ -18,7 +18,7 @@ impl Invariant for RightToStart {
         "right_to_start"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             if let Some((run, token)) = &change.started {
                 may_start(step, change, run).map_err(|why| {
@@ -31,7 +31,7 @@ impl Invariant for RightToStart {
     }
 }
 
-fn may_start(step: &Step<'_>, change: &Change, run: &Running) -> Result<(), String> {
+fn may_start(step: &AppliedStep<'_>, change: &RecordChange, run: &Running) -> Result<(), String> {
     let Some(attachment) = step.before.attachments.get(&run.worker) else {
         return Err("its worker is attached nowhere".into());
     };

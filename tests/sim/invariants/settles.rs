@@ -12,10 +12,11 @@ use rosterd_domain::view::Job;
 
 use super::Resting;
 
-/// Within so long an item of a job that is due every few seconds begins something, whatever else its worker has to do.
+/// Within this time a run starts for each item of a job that is due every few seconds, whatever else its worker has to
+/// do.
 const BEGINS_WITHIN: Duration = Duration::from_secs(20);
 
-/// What does not go on.
+/// Jobs and items that do not go on.
 pub(super) fn at_rest(of: &Resting<'_>) -> Vec<String> {
     let (view, mut found) = (of.view, Vec::new());
     match &view.leader {
@@ -39,13 +40,14 @@ fn is_open(view: &Job, item: Item) -> bool {
     !view.paused && !view.rules.disabled && !view.sharding.disabled_items.contains(&item)
 }
 
-/// An item whose scheduled times are all passed over: of a job whose runs no record holds, so that each may be taken for busy. Where
-/// slots are few each may wait for one until the next comes, for as long as there is always a misfire of others to go first.
+/// An item whose scheduled times are all skipped, in a job whose runs no record holds, so that each may be taken for
+/// busy. If slots are scarce, each may wait for one until the next comes, as long as misfires of others always come
+/// first.
 fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let name = &of.view.name;
     let shadow = of.rest.shadows.get(name).filter(|shadow| !shadow.monitor)?;
     let since = of.rest.now.minus(BEGINS_WITHIN);
-    // Long enough ago that one of them would have begun.
+    // Long enough ago that one of them would have started.
     let was_due = shadow.due(since, since.plus(BEGINS_WITHIN / 4)) > 0;
     if !was_due || !is_open(of.view, item) || !has_slots_for_all(of, item) {
         return None;
@@ -55,7 +57,7 @@ fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     long_ago.then(|| format!("{name}: item {item}: nothing has begun since {last:?}"))
 }
 
-/// Whether the item's owner may run all that it owns at once, of all jobs.
+/// Whether the item's owner can run all its items at once, of all jobs.
 fn has_slots_for_all(of: &Resting<'_>, item: Item) -> bool {
     let Some(owner) = of.view.sharding.owner(item) else { return true };
     let jobs = of.rest.shadows.iter().filter(|(name, _)| of.rest.jobs.contains_key(*name));
@@ -63,7 +65,7 @@ fn has_slots_for_all(of: &Resting<'_>, item: Item) -> bool {
     items as u64 <= of.rest.fewest_slots
 }
 
-/// Scheduled times that nobody has accounted for.
+/// Scheduled times that are not accounted for.
 fn forgotten(of: &Resting<'_>, item: Item, record: &Record) -> Option<String> {
     let view = of.view;
     if !is_open(view, item) {

@@ -1,15 +1,15 @@
 //! Records never give a worker more runs than it has slots.
 //!
-//! Source: PowerJob #661. Launches by the dozen while the store was slow, since what was under way was not counted.
+//! Source: PowerJob #661. Dozens of launches while the store was slow, since runs in flight were not counted.
 
 use std::collections::BTreeMap;
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 use rosterd_domain::id::WorkerId;
 use rosterd_domain::txn::Write;
 
-/// Kept: the slots that each worker stated.
+/// State: the slots that each worker stated.
 #[derive(Default)]
 pub struct Slots {
     stated: BTreeMap<WorkerId, u32>,
@@ -20,7 +20,7 @@ impl Invariant for Slots {
         "slots"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for write in step.txn.into_iter().flat_map(|txn| &txn.writes) {
             if let Write::Instance { instance, node, .. } = write
                 && let Some(worker) = instance.worker()

@@ -1,13 +1,13 @@
-//! What began has ended or goes on: in the counters of each record, after each write, the runs that began are those that ended
-//! and the one in flight. (Not of jobs without monitorExecution: no end of theirs is waited for.)
+//! Every started run has ended or is in flight: in the counters of each record, after each write, the started runs are
+//! the ended ones plus the one in flight. (Not for jobs without monitorExecution: their ends are not tracked.)
 //!
-//! Source: Chronos #371 and Elastic-Job #2222, runs that nobody could account for afterwards; the totals of a bank, which
-//! TigerBeetle's simulator adds up after each step.
+//! Source: Chronos #371 and Elastic-Job #2222, runs that could not be accounted for afterwards; the totals of a bank,
+//! which TigerBeetle's simulator adds up after each step.
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Nothing is kept.
+/// Stateless.
 #[derive(Default)]
 pub struct Sums;
 
@@ -16,7 +16,7 @@ impl Invariant for Sums {
         "sums"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes.iter().filter(|change| step.before.monitors(&change.job)) {
             let counters = &change.after.counters;
             let in_flight = u64::from(change.after.running().is_some());

@@ -1,7 +1,7 @@
-//! A run begins under a token above all that runs of its item ever had, also of a job of that name before, and also where the
-//! store was put back from a copy or lost: what was given stays given, whatever remembers it.
+//! A run starts under a token above all tokens that runs of its item ever had, including those of an earlier job of
+//! that name, and even if the store was restored from a copy or lost.
 //!
-//! Source: a fenced resource that has seen a higher token refuses the writes of whoever comes with a lower one, for good; etcd's
+//! Source: a fenced resource that has seen a higher token refuses all writes with a lower one, for good; etcd's
 //! `--bump-revision`, for the same reason, after a restore.
 
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use rosterd_domain::id::{Item, JobName, Token};
 
 use super::Invariant;
-use crate::watch::Step;
+use crate::oracle::observer::AppliedStep;
 
-/// Kept: the latest token of each item under which something began.
+/// State: the latest token of each item under which a run started.
 #[derive(Default)]
 pub struct TokensAreNew {
     latest: BTreeMap<(JobName, Item), Token>,
@@ -22,7 +22,7 @@ impl Invariant for TokensAreNew {
         "tokens_are_new"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let Some((run, token)) = &change.started else { continue };
             let before = self.latest.insert((change.job.clone(), change.item), *token);

@@ -1,8 +1,8 @@
 //! The token in an item's record never goes down, over every job that ever had the name, and no report of an older run is
 //! accepted for a later one.
 //!
-//! Source: PowerJob #1176, reports that carried no number and ended runs of others; the fencing tokens of Kleppmann's "How to
-//! do distributed locking" (2016): what is changed carries a number that only grows, and whoever keeps the state checks it.
+//! Source: PowerJob #1176, reports without a number that ended other runs; the fencing tokens of Kleppmann's "How to do
+//! distributed locking" (2016): each write carries a number that only grows, and the resource checks it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use rosterd_domain::time::Time;
 use rosterd_session::frame::ToWorker;
 
 use super::Invariant;
-use crate::watch::{Shadow, Step};
+use crate::oracle::observer::{AppliedStep, Shadow};
 
-/// Kept: the highest token of each item, and the runs that ended as was reported.
+/// State: the highest token of each item, and the runs that ended as reported.
 #[derive(Default)]
 pub struct TokensGrow {
     highest: BTreeMap<(JobName, Item), Token>,
@@ -25,7 +25,7 @@ impl Invariant for TokensGrow {
         "tokens_grow"
     }
 
-    fn applied(&mut self, step: &Step<'_>) -> Result<(), String> {
+    fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
         for change in step.changes {
             let key = (change.job.clone(), change.item);
             if let Some(highest) = self.highest.get(&key).filter(|highest| change.after.token < **highest) {
@@ -44,12 +44,12 @@ impl Invariant for TokensGrow {
         let ToWorker::ReportAck { run, refusal: None } = frame else { return Ok(()) };
         let ended = self.reported.contains(&(run.job.clone(), run.item, run.token));
         let token = now.records.get(&(run.job.clone(), run.item)).map(|record| record.token);
-        // Without monitorExecution a report ends nothing, so that any is taken.
+        // Without monitorExecution a report ends nothing, so any is accepted.
         if ended || !now.monitors(&run.job) || token.is_none_or(|token| token <= run.token) {
             return Ok(());
         }
         Err(format!(
-            "{process}: a report of run {} of item {} of {} is accepted, whose token is {token:?}",
+            "{process}: a report of run {} of item {} of {} is accepted, although the item's token is {token:?}",
             run.token, run.item, run.job
         ))
     }

@@ -1,4 +1,4 @@
-//! The blocks of README's first section, in order, and what is done with each.
+//! The blocks of README's first section, in order, and how each is handled.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ pub(super) struct Block {
     pub(super) text: String,
 }
 
-/// What is done with a block.
+/// How a block is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Do {
-    /// It prepares the machine: only a machine of its own is prepared so.
+    /// It prepares the machine: only run on a fresh one.
     Prepare,
-    /// All of its commands must go well.
+    /// All of its commands must succeed.
     Run,
-    /// Its last command goes on; it is ended as by Ctrl-C once it has said this.
+    /// Its last command keeps running; it is ended like by Ctrl-C once it has printed this.
     Ends(&'static str),
-    /// Its last command goes on until the end of all; the next step waits until it has said this.
+    /// Its last command runs until the end; the next step waits until it has printed this.
     Stays(&'static str),
     /// It is the text of this file.
     File(&'static str),
-    /// Each of its lines begins as one that the last command that stays has said.
+    /// Each of its lines begins like one of the output of the last `Stays`.
     Said,
-    /// It is left out, for this reason.
+    /// It is skipped, for this reason.
     LeftOut(&'static str),
 }
 
-/// A block, by how it begins.
+/// A block, by its beginning.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) begins: &'static str,
@@ -45,7 +45,7 @@ const fn step(begins: &'static str, folder: &'static str, what: Do) -> Step {
 
 const CLONE: &str = "rosterd";
 
-/// What README's reader does, in the folders that its text names.
+/// The steps of a reader of README, in the folders that its text names.
 pub(super) const STEPS: [Step; 12] = [
     step("apt-get install git", "", Do::Prepare),
     step("cargo run --release -- dev", CLONE, Do::Stays("succeeded")),

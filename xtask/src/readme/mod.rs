@@ -1,4 +1,4 @@
-//! `cargo xtask readme`: does what README's first section says, word by word, on a bare Debian.
+//! `cargo xtask readme`: executes README's first section literally, on a bare Debian.
 
 mod blocks;
 mod place;
@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::command::root;
 use blocks::{Block, Do, PATIENCE, Step, planned};
-use place::Place;
+use place::FreshSystem;
 
 const WRITE: &str = "write `readme [--clean]`";
-/// How long a program may take to end once it is asked to.
+/// How long a program may take to end after the request.
 const LEAVE: Duration = Duration::from_secs(30);
 
 /// Whether a reader gets to the end.
@@ -27,7 +27,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     };
     let readme = std::fs::read_to_string(root().join("README.md"))?;
     let planned = planned(&readme)?;
-    let place = Place::make(clean)?;
+    let place = FreshSystem::make(clean)?;
     place.clone_repository()?;
     let (begin, mut staying) = (Instant::now(), Vec::new());
     for (block, step) in &planned {
@@ -43,7 +43,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-fn take(place: &Place, block: &Block, step: &Step, staying: &mut Vec<Terminal>) -> Result<()> {
+fn take(place: &FreshSystem, block: &Block, step: &Step, staying: &mut Vec<Terminal>) -> Result<()> {
     match step.what {
         Do::Prepare if !place.is_bare() => println!("    left out: this machine is prepared already"),
         Do::Prepare => {
@@ -70,14 +70,14 @@ fn take(place: &Place, block: &Block, step: &Step, staying: &mut Vec<Terminal>) 
     Ok(())
 }
 
-/// Runs a script that must go well.
-fn run(place: &Place, folder: &str, script: &str) -> Result<()> {
+/// Runs a script that must succeed.
+fn run(place: &FreshSystem, folder: &str, script: &str) -> Result<()> {
     let mut terminal = Terminal::open(place.shell(folder, &format!("set -e\n{script}")))?;
     terminal.ends()
 }
 
-/// Runs all lines but the last, then that one until it has said this.
-fn open(place: &Place, folder: &str, script: &str, marker: &str) -> Result<Terminal> {
+/// Runs all lines except the last, then that one until it has printed this.
+fn open(place: &FreshSystem, folder: &str, script: &str, marker: &str) -> Result<Terminal> {
     let script = script.trim_end();
     let (before, last) = script.rsplit_once('\n').unwrap_or(("", script));
     if !before.is_empty() {
@@ -88,7 +88,7 @@ fn open(place: &Place, folder: &str, script: &str, marker: &str) -> Result<Termi
     Ok(terminal)
 }
 
-/// A terminal in which something runs.
+/// A terminal with a running program.
 struct Terminal {
     child: Child,
     lines: Receiver<String>,
@@ -100,7 +100,7 @@ impl Terminal {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A question is answered as a reader would.
+            // Answers questions like a reader.
             stdin.write_all(b"y\n")?;
         }
         let (sender, lines) = channel();
@@ -119,7 +119,7 @@ impl Terminal {
         Ok(Self { child, lines, said: Vec::new() })
     }
 
-    /// Waits for a line that holds this.
+    /// Waits for a line that contains this.
     fn says(&mut self, marker: &str) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -143,7 +143,7 @@ impl Terminal {
         self.said.iter().any(|line| line.trim_start().starts_with(word))
     }
 
-    /// Waits until it ends well.
+    /// Waits until it ends successfully.
     fn ends(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while let Ok(line) = self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -1,4 +1,5 @@
-//! Where README is tried: a bare Debian, made by debootstrap; where that is refused, a clean environment on this machine.
+//! Where README is tested: a bare Debian, created by debootstrap, or if that is not allowed, a clean environment on
+//! this machine.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::command::{is_installed, must, root, succeeds, target};
 
 const SUITE: &str = "bookworm";
-/// What a machine is configured with so that it reaches its packages: mirrors, certificates, the resolver.
+/// The configuration that a machine needs to reach its packages: mirrors, certificates, the resolver.
 const SETTINGS: [&str; 9] = [
     "/etc/apt/apt.conf.d",
     "/etc/apt/auth.conf.d",
@@ -22,10 +23,10 @@ const SETTINGS: [&str; 9] = [
     "/etc/hosts",
     "/root/.config/pip",
 ];
-/// The same, as variables begin.
+/// The same, by prefixes of variables.
 const VARIABLES: [&str; 6] =
     ["PIP_", "CARGO_REGISTRIES_", "CARGO_NET_", "CARGO_HTTP_", "SSL_CERT_", "HTTPS_PROXY"];
-/// A mount namespace whose root is bare: it lasts until its stdin is closed, and takes its mounts along.
+/// A mount namespace whose root is bare: it lasts until its stdin is closed, and so do its mounts.
 const HOLDER: &str = r#"
 set -e
 for place in proc sys dev tmp; do mkdir -p "$1/$place"; done
@@ -39,13 +40,13 @@ cat
 "#;
 
 /// A home folder, and how commands are run in it.
-pub(super) enum Place {
+pub(super) enum FreshSystem {
     Bare { root: PathBuf, holder: Child, _open: ChildStdin },
     Clean { home: PathBuf },
 }
 
-impl Place {
-    /// A bare Debian if this machine allows it; says which it is.
+impl FreshSystem {
+    /// A bare Debian if this machine allows it; prints which it is.
     pub(super) fn make(clean: bool) -> Result<Self> {
         if clean {
             println!("    place: a clean environment on this machine, as asked for");
@@ -101,7 +102,7 @@ impl Place {
                     .args(["-a", "/root/.cargo/bin", "/root/.cargo/env"])
                     .arg(root.join("root/.cargo")),
             )?;
-            // What was installed with cargo here is not there on a new machine.
+            // Programs that were installed with cargo here are missing on a new machine.
             for entry in std::fs::read_dir(root.join("root/.cargo/bin"))? {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -138,18 +139,18 @@ impl Place {
         }
     }
 
-    /// Puts a clone of what is committed into the home folder.
+    /// Clones the committed repository into the home folder.
     pub(super) fn clone_repository(&self) -> Result<()> {
         let mut git = Command::new("git");
         must(git.args(["clone", "--quiet", "--no-hardlinks"]).arg(root()).arg(self.home().join("rosterd")))
     }
 
-    /// A shell of its own group that runs a script in a folder below the home folder, as somebody who has just logged in.
+    /// A shell of its own group that runs a script in a folder below the home folder, like a fresh login.
     pub(super) fn shell(&self, folder: &str, script: &str) -> Command {
         let settings =
             std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|begin| name.starts_with(begin)));
         let login = format!("[ ! -f ~/.cargo/env ] || . ~/.cargo/env; cd ~/{folder} && {script}");
-        // It ends with us, and Ctrl-C ends it even if whoever started us in the background has it ignored.
+        // It ends with us, and Ctrl-C ends it even if we were started in the background with it ignored.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "env", "--default-signal=INT"]).env_clear();
         match self {
@@ -163,7 +164,7 @@ impl Place {
             }
             Self::Clean { home } => {
                 command.env("HOME", home);
-                // Whatever compiles, which is the machine's.
+                // The compilers, which are the machine's.
                 for name in ["PATH", "RUSTUP_HOME"] {
                     command.envs(std::env::var_os(name).map(|value| (name, value)));
                 }
@@ -176,13 +177,13 @@ impl Place {
             }
         }
         command.args(["/bin/bash", "-c", &login]);
-        // What it says is read through a pipe, where Python keeps lines back that a terminal shows at once.
+        // Its output goes through a pipe, on which Python buffers lines that a terminal shows immediately.
         command.envs(settings).env("PYTHONUNBUFFERED", "1").process_group(0);
         command
     }
 }
 
-impl Drop for Place {
+impl Drop for FreshSystem {
     fn drop(&mut self) {
         if let Self::Bare { holder, .. } = self {
             // Its stdin is closed by now or a moment later; with it its mounts go.

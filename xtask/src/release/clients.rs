@@ -1,4 +1,4 @@
-//! The packages of the clients, as their registries take them. Nothing is pushed.
+//! The packages of the clients, for their registries. It pushes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) fn typescript(release: &Release) -> Result<Vec<PathBuf>> {
     take(release, &with_ending(&folder, &["tgz"])?)
 }
 
-/// For each module that is published its classes, sources and documentation, and the manifests.
+/// For each published module its classes, sources and documentation, and the manifests.
 pub(super) fn java(release: &Release) -> Result<Vec<PathBuf>> {
     let projects = java::PUBLISHED.map(|module| format!(":{module}")).join(",");
     must(&mut java::maven(&["--quiet", "package", "-DskipTests", "--also-make", "--projects", &projects]))?;
@@ -72,7 +72,7 @@ fn with_ending(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies them beside the others.
+/// Copies them to the others.
 fn take(release: &Release, files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let taken = files.iter().map(|file| {
         let to = release.folder.join(file.file_name().context("a file has a name")?);

@@ -1,4 +1,4 @@
-//! The package for Debian and what comes of it: the program, its unit, its settings, completions and manual, made with
+//! The package for Debian and its contents: the program, its unit, its settings, completions and manual, made with
 //! dpkg-deb. The scripts and the settings are in `deploy/debian`.
 
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use super::{Release, version::Version};
 use crate::command::{must, output, root};
 
 const MAINTAINER: &str = "The authors of rosterd <rosterd@users.noreply.github.com>";
-/// What a person may have changed: kept when the package is replaced.
+/// Files that users may have changed: kept when the package is replaced.
 const CONFFILES: [&str; 1] = ["/etc/rosterd/rosterd.env"];
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-/// Where the unit of the repository has the program, and where the package has it.
+/// The program's path in the unit of the repository, and in the package.
 const PLACES: [&str; 2] = ["/usr/local/bin/rosterd", "/usr/bin/rosterd"];
 
-/// Makes it of the program for glibc.
+/// Makes it from the program for glibc.
 pub(super) fn make(release: &Release, program: &Program, papers: &Papers) -> Result<Vec<PathBuf>> {
     let name = format!("rosterd_{}_amd64", release.version.debian());
     let top = release.work(&name)?;
@@ -64,7 +64,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// The unit for the place where the package has the program, without how to install it by hand.
+/// The unit with the package's path of the program, without the instructions for a manual installation.
 fn packaged(unit: &str) -> Result<String> {
     let (_, settings) = unit.split_once("[Unit]").context("deploy/rosterd.service has no [Unit]")?;
     if !settings.contains(PLACES[0]) {
@@ -97,7 +97,7 @@ fn control(version: &Version, size: u64, needs: &[String]) -> String {
     format!("{fields}{more}")
 }
 
-/// What the program needs of the system: the newest version of glibc that it asks for, and the libraries that it names.
+/// The program's system requirements: the newest version of glibc that it references, and its libraries.
 fn needs(program: &Path) -> Result<Vec<String>> {
     let symbols = output(Command::new("objdump").arg("--dynamic-syms").arg(program))
         .context("objdump: install binutils")?;

@@ -1,5 +1,6 @@
-//! `cargo xtask release`: everything that a release consists of, made in `target/release-X`, and a table of what was made and
-//! what was not. It pushes nothing: a person or `.github/workflows/release.yml` does. CONTRIBUTING.md says how a release goes.
+//! `cargo xtask release`: builds all parts of a release in `target/release-X`, and prints a table of which were made
+//! and which were not. It pushes nothing: a person or `.github/workflows/release.yml` does. CONTRIBUTING.md describes a
+//! release.
 
 mod clients;
 mod deb;
@@ -17,18 +18,18 @@ use self::program::Papers;
 use self::version::Version;
 use crate::command::{is_installed, must, output, root, target};
 
-/// One that is made.
+/// A release in the making.
 struct Release {
     version: Version,
-    /// Where what is made goes.
+    /// The folder of the artifacts.
     folder: PathBuf,
-    /// When the commit was made, in seconds since 1970: the time of all that is packed.
+    /// When the commit was made, in seconds since 1970: the time of all packed files.
     epoch: String,
     dry_run: bool,
 }
 
 impl Release {
-    /// A folder for what things are made of; it is there.
+    /// A folder for intermediate files; it exists.
     fn work(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join("work").join(name);
         std::fs::create_dir_all(&folder)?;
@@ -36,17 +37,17 @@ impl Release {
     }
 }
 
-/// What became of one thing.
+/// The result of one artifact.
 struct Row {
     what: String,
     made: Vec<PathBuf>,
-    /// Something about it; why it was not made.
+    /// A note; or why it was not made.
     said: String,
     /// It should have been made.
     failed: bool,
 }
 
-/// `cargo xtask release [--dry-run] [--version X]`; whether all was made that should be.
+/// `cargo xtask release [--dry-run] [--version X]`; whether all parts were made.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let (mut dry_run, mut asked, mut words) = (false, None, arguments.iter());
     while let Some(word) = words.next() {
@@ -90,11 +91,11 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
         0 => println!("all that can be made here is in {}", release.folder.display()),
         _ => println!("{failed} not made; what was made is in {}", release.folder.display()),
     }
-    // Where nothing is released, it suffices that one knows.
+    // A dry run only reports.
     Ok(failed == 0 || dry_run)
 }
 
-/// What speaks against a release of this commit.
+/// Reasons against a release of this commit.
 fn not_ready(version: &Version) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let changed = git(&["status", "--porcelain"])?;
@@ -121,14 +122,14 @@ fn git(words: &[&str]) -> Result<String> {
     Ok(output(Command::new("git").current_dir(root()).args(words))?.trim().to_owned())
 }
 
-/// What the changelog says of a version.
+/// The changelog of a version.
 fn notes<'t>(changes: &'t str, version: &str) -> Option<&'t str> {
     let (_, rest) = changes.split_once(&format!("\n## [{version}]"))?;
     let (_, rest) = rest.split_once('\n')?;
     Some(rest.split("\n## ").next().unwrap_or(rest).trim())
 }
 
-/// Everything that is made, one after the other: one that fails keeps nothing else from being made.
+/// Makes all parts one after the other: a failure does not prevent the others.
 fn make(release: &Release) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let tree = sbom::Tree::read()?;
@@ -176,7 +177,7 @@ fn bill(release: &Release, tree: &sbom::Tree) -> Result<Vec<PathBuf>> {
     Ok(vec![file])
 }
 
-/// What a page of the release says. A dry run takes what has no version yet.
+/// The text of the release page. A dry run uses the unreleased section.
 fn noted(release: &Release) -> Result<Vec<PathBuf>> {
     let changes = std::fs::read_to_string(root().join("CHANGELOG.md"))?;
     let version = release.version.to_string();
@@ -188,7 +189,7 @@ fn noted(release: &Release) -> Result<Vec<PathBuf>> {
     Ok(vec![file])
 }
 
-/// The digests of all that was made.
+/// The digests of all artifacts.
 fn sums(release: &Release) -> Result<Row> {
     let script = "find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum > SHA256SUMS";
     let mut sum = Command::new("sh");
@@ -197,7 +198,7 @@ fn sums(release: &Release) -> Result<Row> {
     Ok(row("digests", String::new(), Ok(vec![release.folder.join("SHA256SUMS")])))
 }
 
-/// What belongs to a release, and is not this command's: said, so that nobody looks for it.
+/// Parts of a release that this command does not make: printed, so that nobody expects them.
 fn not_made_here(version: &Version) -> Result<Vec<Row>> {
     let mut aarch64 = Vec::new();
     if !is_installed("aarch64-linux-gnu-gcc") {
@@ -221,7 +222,7 @@ fn not_made_here(version: &Version) -> Result<Vec<Row>> {
     ])
 }
 
-/// Why there is none: the workflow builds them where an engine is.
+/// Why there is no image: the workflow builds them on a machine with an engine.
 fn image() -> String {
     let mut engine = Command::new("docker");
     engine.arg("info").stdout(Stdio::null()).stderr(Stdio::null());

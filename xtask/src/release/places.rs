@@ -1,5 +1,5 @@
-//! Where the version of this project stands: manifests, constants of the clients, what pages tell people to write. All must
-//! say the same before anything is made of it.
+//! The places with the version of this project: manifests, constants of the clients, instructions in pages. All must
+//! agree before anything is built.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,15 +11,15 @@ use super::version::Version;
 use crate::command::{output, root};
 use crate::metadata;
 
-/// One place, and what stands there.
+/// One place, and its version.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The file, and what in it where it has several.
+pub(super) struct VersionPlace {
+    /// The file, and the entry in it if it has several.
     place: String,
     found: String,
 }
 
-/// A file, what stands before the version, and what after it.
+/// A file, the text before the version, and the text after it.
 const LINES: [(&str, &str, &str); 8] = [
     ("clients/python/rosterd/__about__.py", "\nVERSION = \"", "\""),
     ("clients/typescript/src/version.ts", "\nexport const VERSION = \"", "\""),
@@ -45,7 +45,7 @@ const MAVEN: &str = "clients/java/";
 /// Images, as manifests and pages name them.
 const IMAGES: [&str; 2] = ["rosterd:", "rosterd-worker:"];
 
-/// The version that stands in the workspace's manifest.
+/// The version in the workspace's manifest.
 pub(super) fn workspace() -> Result<Version> {
     let (file, before, after) = LINES[LINES.len() - 1];
     between(&read(file)?, before, after)
@@ -53,38 +53,41 @@ pub(super) fn workspace() -> Result<Version> {
         .parse()
 }
 
-/// What is wrong with them, file by file.
+/// The defects, by file.
 pub(super) fn defects(version: &Version) -> Result<Vec<String>> {
     let places = all()?;
     println!("    the version stands in {} places", places.len());
     Ok(wrong(&places, &version.to_string()))
 }
 
-fn wrong(places: &[Place], version: &str) -> Vec<String> {
+fn wrong(places: &[VersionPlace], version: &str) -> Vec<String> {
     let wrong = places.iter().filter(|place| place.found != version);
-    wrong.map(|Place { place, found }| format!("{place}: {found}, not {version}")).collect()
+    wrong.map(|VersionPlace { place, found }| format!("{place}: {found}, not {version}")).collect()
 }
 
-fn all() -> Result<Vec<Place>> {
+fn all() -> Result<Vec<VersionPlace>> {
     let mut places = Vec::new();
-    // A crate that says a version of its own; the others have the workspace's.
+    // A crate with its own version; the others have the workspace's.
     for package in metadata::described()? {
         let path = package["manifest_path"].as_str().unwrap_or_default();
         if !std::fs::read_to_string(path).context("a manifest")?.contains("\nversion.workspace = true\n") {
             let place = Path::new(path).strip_prefix(root()).unwrap_or(Path::new(path)).display().to_string();
-            places.push(Place { place, found: package["version"].as_str().unwrap_or("none").to_owned() });
+            places.push(VersionPlace {
+                place,
+                found: package["version"].as_str().unwrap_or("none").to_owned(),
+            });
         }
     }
     for (file, before, after) in LINES {
         let found = between(&read(file)?, before, after).unwrap_or_else(|| "none".into());
         let name =
             before.trim().lines().next_back().unwrap_or_default().trim_end_matches([' ', ':', '=', '"']);
-        places.push(Place { place: format!("{file} ({name})"), found });
+        places.push(VersionPlace { place: format!("{file} ({name})"), found });
     }
     for (file, pointer) in JSON {
         let value: Value = serde_json::from_str(&read(file)?).context(file)?;
         let found = value.pointer(pointer).and_then(Value::as_str).unwrap_or("none").to_owned();
-        places.push(Place { place: format!("{file} ({pointer})"), found });
+        places.push(VersionPlace { place: format!("{file} ({pointer})"), found });
     }
     let listed = output(
         Command::new("git").current_dir(root()).args(["ls-files", "--", "*.md", "*.yaml", "*pom.xml"]),
@@ -97,7 +100,7 @@ fn all() -> Result<Vec<Place>> {
             bail!("{file}: names no version of io.rosterd");
         }
         let found = of_maven.into_iter().chain(of_images(&text));
-        places.extend(found.map(|(line, found)| Place { place: format!("{file}:{line}"), found }));
+        places.extend(found.map(|(line, found)| VersionPlace { place: format!("{file}:{line}"), found }));
     }
     Ok(places)
 }
@@ -106,15 +109,15 @@ fn read(file: &str) -> Result<String> {
     std::fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
 }
 
-/// What stands between the two.
+/// The text between the two.
 fn between(text: &str, before: &str, after: &str) -> Option<String> {
     let text = format!("\n{text}");
     let (_, rest) = text.split_once(before)?;
     Some(rest.split_once(after)?.0.trim().to_owned())
 }
 
-/// Versions of artifacts of ours in what Maven reads, each with its line: of the project itself, of parents and of
-/// dependencies. One that a property or the parent gives is none.
+/// Versions of our artifacts in Maven's files, each with its line: of the project itself, of parents and of
+/// dependencies. Those from a property or the parent do not count.
 fn of_group(text: &str) -> Vec<(usize, String)> {
     const GROUP: &str = "<groupId>io.rosterd</groupId>";
     let mut found = Vec::new();
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_place_that_says_another_version_is_named_with_what_it_says() {
-        let place = |place: &str, found: &str| Place { place: place.into(), found: found.into() };
+        let place = |place: &str, found: &str| VersionPlace { place: place.into(), found: found.into() };
         let places = [place("a", "0.2.0"), place("b.xml:9", "0.1.0"), place("c", "none")];
         assert_eq!(wrong(&places, "0.2.0"), ["b.xml:9: 0.1.0, not 0.2.0", "c: none, not 0.2.0"]);
     }

@@ -1,5 +1,5 @@
-//! The program: built for glibc and for musl, stripped, tried, and packed with what belongs beside it: licences, completions,
-//! the manual and the unit.
+//! The program: built for glibc and for musl, stripped, tested, and packed with licenses, completions, the manual and
+//! the unit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,16 +15,16 @@ const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// One that was built.
 pub(super) struct Program {
-    /// `x86_64-linux-gnu`, as archives name it.
+    /// `x86_64-linux-gnu`, for the names of archives.
     name: &'static str,
     /// Stripped.
     pub(super) path: PathBuf,
 }
 
-/// What a program says of itself, and what must go with it.
+/// The generated files of a program, and the files that ship with it.
 pub(super) struct Papers {
     completions: PathBuf,
-    /// No pages where the program has no `man`.
+    /// No pages if the program has no `man`.
     manual: PathBuf,
     pub(super) notices: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(super) fn musl(release: &Release) -> Result<Program> {
     }
     let mut build = cargo();
     build.args(["build", "--release", "--locked", "--bin", "rosterd", "--target", MUSL]);
-    // musl's own folders have no headers of the kernel.
+    // musl's folders lack the kernel's headers.
     let headers = "-idirafter /usr/include -idirafter /usr/include/x86_64-linux-gnu";
     build.env("CC_x86_64_unknown_linux_musl", "musl-gcc").env("CFLAGS_x86_64_unknown_linux_musl", headers);
     must(&mut build)?;
@@ -69,7 +69,7 @@ fn missing_for_musl() -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Whether Rust's library for it is there, whoever installed it.
+/// Whether Rust's standard library for it is installed, by any tool.
 pub(super) fn has_target(name: &str) -> Result<bool> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = output(Command::new(rustc).current_dir(root()).args(["--print", "sysroot"]))?;
@@ -88,14 +88,14 @@ fn stripped(release: &Release, name: &'static str, built: &Path) -> Result<Progr
 }
 
 impl Program {
-    /// What it asks of the system, in a few words.
+    /// Its system requirements, briefly.
     pub(super) fn asks_for(&self) -> String {
         let symbols =
             output(Command::new("objdump").arg("--dynamic-syms").arg(&self.path)).unwrap_or_default();
         newest_glibc(&symbols).map_or_else(|| "static".into(), |version| format!("needs glibc {version}"))
     }
 
-    /// `rosterd-0.1.0-x86_64-linux-gnu.tar.gz`: the same bytes whenever it is made of the same.
+    /// `rosterd-0.1.0-x86_64-linux-gnu.tar.gz`: the same bytes for the same inputs.
     pub(super) fn packed(&self, release: &Release, papers: &Papers) -> Result<Vec<PathBuf>> {
         let name = format!("rosterd-{}-{}", release.version, self.name);
         let top = release.work(&name)?;
@@ -123,7 +123,7 @@ impl Program {
 }
 
 impl Papers {
-    /// Asks one of the programs. `notices`: the licences of others.
+    /// Generates them with one of the programs. `notices`: the licenses of others.
     pub(super) fn of(release: &Release, program: &Program, notices: &str) -> Result<Self> {
         let completions = release.work("completions")?;
         for shell in SHELLS {
@@ -161,7 +161,7 @@ fn file_of(shell: &str) -> &'static str {
     }
 }
 
-/// Copies a file into a folder that may not be there yet.
+/// Copies a file into a folder, which is created if it is missing.
 pub(super) fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let mut install = Command::new("install");
     install.args(["-D", "--mode", &format!("{mode:o}")]).arg(from).arg(to);

@@ -1,5 +1,6 @@
-//! What the program is made of, in CycloneDX's form: each crate of its normal dependency tree, as `cargo metadata` and the
-//! lock file tell. No crate that only builds or tests it. Also the texts of their licences, which go with every copy.
+//! The components of the program, in CycloneDX format: each crate of its normal dependency tree, from `cargo metadata`
+//! and the lock file, without crates that only build or test it. Also the texts of their licenses, which ship with
+//! every copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,15 +19,15 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(super) struct Tree {
     /// Packages by id, as cargo describes them.
     packages: BTreeMap<String, Value>,
-    /// What each needs of them.
+    /// The requirements of each.
     needs: BTreeMap<String, BTreeSet<String>>,
     root: String,
-    /// Digests of what crates.io holds, by name and version.
+    /// Digests of crates.io, by name and version.
     digests: BTreeMap<(String, String), String>,
 }
 
 impl Tree {
-    /// Asks cargo, by the lock file. For one platform: what others need is not in the program.
+    /// Reads cargo's tree by the lock file. For one platform: the needs of others are not in the program.
     pub(super) fn read() -> Result<Self> {
         let words = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
         let metadata: Value = serde_json::from_str(&output(cargo().args(words))?)?;
@@ -119,7 +120,7 @@ impl Tree {
         component
     }
 
-    /// The licences of all crates of others, each text once, with those that it covers.
+    /// The licenses of all crates of others, each text once, with the crates that it covers.
     pub(super) fn notices(&self) -> Result<String> {
         let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut all =
@@ -151,7 +152,7 @@ fn name_and_version(line: &str) -> Option<(&str, &str)> {
     Some((words.next()?, words.next()?.strip_prefix('v')?))
 }
 
-/// What is in the program, not what builds or tests it.
+/// Crates in the program, not those that build or test it.
 fn is_normal(dep: &Value) -> bool {
     dep["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
 }
@@ -163,7 +164,7 @@ fn purl(package: &Value) -> String {
     format!("pkg:cargo/{}@{}{own}", text(&package["name"]), text(&package["version"]))
 }
 
-/// As an expression of SPDX: crates may still write a `/` for OR.
+/// As an SPDX expression: old crates may write a `/` for OR.
 fn licence(package: &Value) -> Value {
     match (package["license"].as_str(), package["license_file"].as_str()) {
         (Some(licence), _) => json!({ "expression": licence.replace(" / ", " OR ").replace('/', " OR ") }),
@@ -271,7 +272,7 @@ mod tests {
         }
     }
 
-    /// The real one: cargo is asked, which needs no network where the crates are.
+    /// The real tree, from cargo, which needs no network if the crates are there.
     #[test]
     fn each_crate_of_the_program_has_a_version_and_a_licence() {
         let tree = Tree::read().unwrap();

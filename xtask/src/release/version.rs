@@ -1,5 +1,5 @@
-//! Versions as semver.org orders them, and as Debian writes them. Registries know nothing of build metadata, so neither
-//! does this.
+//! Versions as semver.org orders them, and as Debian writes them. Registries ignore build metadata, so it is not
+//! supported.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     numbers: [u64; 3],
-    /// What comes after the `-`; empty: it is the release itself.
+    /// The part after the `-`; empty: it is the release itself.
     before: Vec<Part>,
 }
 
@@ -23,7 +23,7 @@ enum Part {
 }
 
 impl Version {
-    /// As Debian orders it: what comes before a release has a `~`.
+    /// In Debian's order: a pre-release has a `~`.
     pub(super) fn debian(&self) -> String {
         self.to_string().replacen('-', "~", 1)
     }
@@ -48,7 +48,7 @@ impl FromStr for Version {
     }
 }
 
-/// Without a zero ahead, and without a sign.
+/// Without a leading zero, and without a sign.
 fn number(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_semver_org_says() {
-        // Its own example, and what text would order otherwise.
+        // Its own example, and versions that text would order differently.
         let rising = [
             "0.9.9",
             "0.10.0",

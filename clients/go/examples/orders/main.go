@@ -1,7 +1,7 @@
 // Command orders is a full example: a job that comes with the worker and archives orders, one region per item.
 //
-// It takes batches until none is left, goes on where the last run stopped, gives its fencing token to what it writes to, stops
-// when it is told to, and serves health. Try it: `rosterd dev`, then `go run ./examples/orders`, then
+// It takes batches until none is left, continues where the last run stopped, passes its fencing token to the store that
+// it writes to, stops on request, and serves health. Try it: `rosterd dev`, then `go run ./examples/orders`, then
 // `rosterd jobs trigger orders`.
 package main
 
@@ -81,7 +81,7 @@ func (a *archiving) process(ctx context.Context, run *rosterd.Run, batch []order
 	return run.SetOffset([]byte(strconv.Itoa(a.next)))
 }
 
-// archiveOrders goes on where the last run of the item stopped.
+// archiveOrders continues where the last run of the item stopped.
 func archiveOrders(archive *archive) rosterd.Handler {
 	return func(ctx context.Context, run *rosterd.Run) error {
 		from, err := strconv.Atoi(cmp.Or(string(run.Offset), "0"))

@@ -1,4 +1,4 @@
-// Package bridge lets package rosterdtest make runs, which only package rosterd can.
+// Package bridge lets package rosterdtest make runs, which only package rosterd can do.
 package bridge
 
 import (

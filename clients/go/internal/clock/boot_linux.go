@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boot is the time since the machine started, counting while it sleeps: a lease ends there too.
+// Boot is the time since the machine started, counting while it sleeps, since a lease ends then too.
 func Boot() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &at); err != nil {

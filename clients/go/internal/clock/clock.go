@@ -7,7 +7,7 @@ import (
 	"github.com/rosterd/rosterd/clients/go/internal/machine"
 )
 
-// Clock tells both times.
+// Clock reads both clocks.
 type Clock interface {
 	Now() machine.Now
 }

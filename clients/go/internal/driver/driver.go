@@ -1,8 +1,8 @@
-// Package driver is the half of a worker that owns time and I/O: it feeds the machine and does what it says. It decides
-// nothing.
+// Package driver is the half of a worker that owns time and I/O: it feeds the machine and performs its effects. It
+// decides nothing.
 //
-// One goroutine runs the loop, and waits for nothing but events and its timer: neither for user code, nor for a logger, nor
-// for a coordinator that does not read.
+// One goroutine runs the loop, and waits for nothing but events and its timer: not for user code, a logger, or a
+// coordinator that does not read.
 package driver
 
 import (
@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// longestWait: Go's timers stand still while the machine sleeps, the lease's clock does not. So look at least this often.
+	// longestWait: Go's timers stop while the machine sleeps, the lease's clock does not. So the loop checks at least this
+	// often.
 	longestWait = 250 * time.Millisecond
-	// late: a wake-up that comes later than this tells that the process stood still.
+	// late: a wake-up that comes later than this means that the process was frozen.
 	late = 10 * time.Millisecond
 	// maxQueued events wait for the driver; then goroutines of user code and of streams wait to hand over more.
 	maxQueued = 1024
@@ -36,7 +37,7 @@ type User interface {
 
 // Stream is one stream to a coordinator.
 type Stream interface {
-	// Send does not wait. False: the coordinator has not read for so long that the stream is worth nothing.
+	// Send does not wait. False: the coordinator has not read for so long that the stream is useless.
 	Send(*pb.SessionRequest) bool
 	// Close begins to close it.
 	Close()
@@ -44,7 +45,7 @@ type Stream interface {
 	Closed() <-chan struct{}
 }
 
-// Dial opens a stream once earlier is closed (nil: at once), and feeds what comes of it.
+// Dial opens a stream once earlier is closed (nil: immediately), and feeds its events.
 type Dial func(number uint64, address string, earlier <-chan struct{}, feed func(machine.Event)) Stream
 
 // Driver runs one machine.
@@ -55,7 +56,7 @@ type Driver struct {
 	dial    Dial
 	user    User
 
-	// patience is socketPatience, but for tests.
+	// patience is socketPatience, except in tests.
 	patience time.Duration
 	events   chan machine.Event
 	done     chan struct{}
@@ -70,7 +71,7 @@ type Driver struct {
 	finish  machine.End
 }
 
-// New makes a driver. State is written by it alone.
+// New makes a driver, which alone writes the state.
 func New(m *machine.Machine, clock clock.Clock, state *State, dial Dial, user User) *Driver {
 	return &Driver{
 		machine: m, clock: clock, state: state, dial: dial, user: user, patience: socketPatience,
@@ -78,7 +79,7 @@ func New(m *machine.Machine, clock clock.Clock, state *State, dial Dial, user Us
 	}
 }
 
-// Post hands over an event; it waits while the queue is full, and not once the driver has ended.
+// Post queues an event; it waits while the queue is full, but not once the driver has ended.
 func (d *Driver) Post(event machine.Event) {
 	select {
 	case d.events <- event:
@@ -91,7 +92,7 @@ func (d *Driver) Done() <-chan struct{} {
 	return d.done
 }
 
-// Ready says whether the worker is attached, its lease is valid, and it does not leave.
+// Ready reports whether the worker is attached, its lease is valid, and it is not leaving.
 func (d *Driver) Ready() bool {
 	return d.ready.Load() && d.state.LeaseLeft() > 0
 }
@@ -102,7 +103,7 @@ type Defect struct {
 	Stack []byte
 }
 
-// Run works until the machine has finished. It is called once.
+// Run runs until the machine has finished. It is called once.
 func (d *Driver) Run() (finish machine.End, defect *Defect) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -123,8 +124,8 @@ func (d *Driver) Run() (finish machine.End, defect *Defect) {
 	return d.finish, nil
 }
 
-// gather waits for events or the timer, and takes all that has come together, acknowledgements first: while the process
-// stood still several frames may have come, and what proves the lease must not wait behind one that is judged by it.
+// gather waits for events or the timer, and takes all that are queued, acknowledgements first: several frames may have
+// arrived while the process was frozen, and a proof of the lease must not wait behind a frame that depends on it.
 func (d *Driver) gather(timer *time.Timer) []machine.Event {
 	now := d.clock.Now().Boot
 	wait := min(max(0, d.machine.Deadline()-now), longestWait)
@@ -164,14 +165,14 @@ func (d *Driver) drain(take func(machine.Event)) {
 	}
 }
 
-// stoodStill: this turn began too late, and the lease that was valid before has ended meanwhile.
+// stoodStill reports whether this turn began too late, and the lease that was valid before has ended meanwhile.
 func (d *Driver) stoodStill() bool {
 	now := d.clock.Now().Boot
 	stopsAt := d.machine.LeaseStopsAt()
 	return now > d.planned+late && now >= stopsAt && d.planned <= stopsAt && d.machine.LiveStream() != 0
 }
 
-// waitForProof: an acknowledgement that waited in the socket while the process stood still counts before the timers.
+// waitForProof: an acknowledgement that waited in the socket while the process was frozen counts before the timers.
 func (d *Driver) waitForProof(timer *time.Timer, take func(machine.Event)) {
 	timer.Reset(d.patience)
 	for {
@@ -192,7 +193,7 @@ func (d *Driver) feed(event machine.Event) {
 		return
 	}
 	effects := d.machine.Handle(d.clock.Now(), event)
-	// Before any effect: user code may look at it next.
+	// Before any effect: user code may check it next.
 	d.state.set(d.machine.LeaseStopsAt())
 	d.ready.Store(d.machine.LiveStream() != 0 && !d.machine.Leaving())
 	for _, effect := range effects {
@@ -235,7 +236,7 @@ func (d *Driver) close(number uint64) {
 	d.closing = stream.Closed()
 }
 
-// end leaves nothing behind: no stream, and no lease that user code could believe in.
+// end leaves nothing behind: no stream, and no lease that user code could rely on.
 func (d *Driver) end() {
 	d.over = true
 	d.state.set(0)

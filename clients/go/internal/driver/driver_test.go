@@ -17,7 +17,7 @@ const patience = 20 * time.Second
 type hands struct {
 	mutex sync.Mutex
 	boot  time.Duration
-	// looks is how often it was asked since it was moved.
+	// looks is how often it was read since it was moved.
 	looks int
 }
 
@@ -64,7 +64,7 @@ func (l *line) receive(frame *pb.SessionResponse) {
 	l.feed(machine.Received{Stream: l.number, Frame: frame})
 }
 
-// user is user code that begins at once, and ends never.
+// user is user code that begins immediately, and never ends.
 type user struct {
 	starts chan machine.Key
 	stops  chan machine.StopReason
@@ -116,7 +116,7 @@ func playing(t *testing.T, prepare func(*line)) *play {
 	}
 	m := machine.New(settings, []machine.Registration{{Job: "j"}}, func() float64 { return 0 })
 	p.Driver = New(m, p.clock, NewState(p.clock), dial, p.user)
-	// A machine with much to do is no reason to fail.
+	// A busy machine must not make the test fail.
 	p.patience = time.Second
 	done := make(chan struct{})
 	go func() {
@@ -142,7 +142,7 @@ func next[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// attached has a lease of 5 s, counted from the hour.
+// attached has a lease of 5 s from the hour on.
 func (p *play) attached() *line {
 	p.t.Helper()
 	l := next(p.t, "a stream", p.lines)
@@ -178,7 +178,7 @@ func TestAnAcknowledgementThatComesRightAfterTheProcessStoodStillCountsBeforeThe
 	p.clock.set(time.Hour + time.Second)
 	for next(t, "a heartbeat", l.sent).GetHeartbeat() == nil {
 	}
-	// It stands still; what wakes it first is another frame, and the acknowledgement is read only after that one.
+	// The process is frozen; another frame wakes it first, and it reads the acknowledgement only after that one.
 	p.clock.set(time.Hour + 5100*time.Millisecond)
 	l.receive(&pb.SessionResponse{Frame: &pb.SessionResponse_Assignment{Assignment: &pb.Assignment{Job: "j"}}})
 	for end := time.Now().Add(patience); !p.clock.looked() && time.Now().Before(end); {
@@ -229,7 +229,7 @@ func TestADefectEndsTheLeaseAndTheStream(t *testing.T) {
 	if p.state.LeaseLeft() > 0 || p.Ready() {
 		t.Error("there is still a lease")
 	}
-	// Nobody waits for a driver that has ended.
+	// Post does not wait for a driver that has ended.
 	for range 2 * maxQueued {
 		p.Post(machine.Tick{})
 	}
@@ -257,7 +257,7 @@ func TestUserCodeGoesByTheDriverForAMomentBeforeItTakesItsLeaseForOver(t *testin
 		}
 	}
 	ask()
-	// Found in the socket.
+	// The acknowledgement was in the socket.
 	state.set(time.Hour + 3*time.Second)
 	state.turn()
 	if <-answers {

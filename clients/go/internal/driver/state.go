@@ -12,14 +12,14 @@ import (
 const (
 	// socketPatience is how long a driver that woke too late waits for what its socket holds.
 	socketPatience = 25 * time.Millisecond
-	// turnPatience is how long user code waits for the driver before it takes a lease for over.
+	// turnPatience is how long user code waits for the driver before it assumes that a lease has expired.
 	turnPatience = 2 * socketPatience
-	// enoughTurns: one turn may have been under way when the process stood still, so only the next has looked at the socket
+	// enoughTurns: one turn may have been in progress when the process was frozen, so only the next has read the socket
 	// since.
 	enoughTurns = 2
 )
 
-// State is what goroutines of user code look at without asking the driver, which alone writes it.
+// State is what goroutines of user code read without the driver, which alone writes it.
 type State struct {
 	clock   clock.Clock
 	stopsAt atomic.Int64
@@ -29,7 +29,7 @@ type State struct {
 	turned  chan struct{}
 }
 
-// NewState begins without a lease.
+// NewState makes a state without a lease.
 func NewState(clock clock.Clock) *State {
 	s := &State{clock: clock, turned: make(chan struct{})}
 	s.stopsAt.Store(math.MinInt64)
@@ -45,10 +45,10 @@ func (s *State) LeaseLeft() time.Duration {
 	return stopsAt - s.clock.Now().Boot
 }
 
-// LeaseOver says whether user code must stop, by the clock; stopped is closed once the run is told so in any case.
+// LeaseOver reports whether user code must stop, by the clock; stopped is closed once the run must stop in any case.
 //
-// Where a process that stood still goes on, an acknowledgement that waited in the socket still counts: so the driver, which
-// reads it, gets a moment, in which this goroutine does not go on.
+// When a frozen process resumes, an acknowledgement that waited in the socket still counts: so the driver, which reads
+// it, gets a moment, in which this goroutine does not go on.
 func (s *State) LeaseOver(stopped <-chan struct{}) bool {
 	if s.LeaseLeft() > 0 {
 		return false
@@ -82,7 +82,7 @@ func (s *State) LeaseOver(stopped <-chan struct{}) bool {
 	return s.LeaseLeft() <= 0
 }
 
-// turn says that the driver has done all that there was to do.
+// turn marks that the driver has handled everything.
 func (s *State) turn() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -10,15 +10,16 @@ import (
 
 const maxRemembered = 128
 
-// callbacks are those of fires: each is called once, and its answer kept, since it is asked for again after a loss.
+// callbacks are those of fires: each is called once, and its answer is kept, since the coordinator asks again after a
+// lost stream.
 type callbacks struct {
 	*output
 	slots int
-	// answer says whether there was a stream to answer on.
+	// answer reports whether there was a stream to answer on.
 	answer func(*pb.CallbackDone) bool
-	// missed are the ids of answers that found none.
+	// missed are the ids of answers that had no stream.
 	missed []string
-	// open says by when each must be answered.
+	// open holds the deadline of each.
 	open *ordered[string, time.Duration]
 	done *ordered[string, *pb.CallbackDone]
 }
@@ -83,7 +84,7 @@ func (c *callbacks) ended(id, failure string, timedOut bool) {
 	}
 }
 
-// sayMissed: there is a stream again.
+// sayMissed sends the answers that had no stream.
 func (c *callbacks) sayMissed() {
 	for _, id := range c.missed {
 		if answer, kept := c.done.get(id); kept {

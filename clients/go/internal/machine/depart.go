@@ -45,7 +45,7 @@ func (m *Machine) leaveWithoutJobs(now Now) {
 func (m *Machine) leave(now Now, grace time.Duration, why string, end End) {
 	drainBy := after(now.Boot, grace)
 	if m.leaving != nil {
-		// Of several deadlines the earliest counts.
+		// The earliest of several deadlines applies.
 		m.leaving.drainBy = min(m.leaving.drainBy, drainBy)
 		return
 	}
@@ -59,7 +59,7 @@ func (m *Machine) nothingInFlight() bool {
 	return m.runs.empty() && !m.callbacks.any()
 }
 
-// farewellBy is when another coordinator is asked instead.
+// farewellBy is when to try another coordinator.
 func (m *Machine) farewellBy() time.Duration {
 	if m.link.state != live {
 		return never
@@ -70,7 +70,7 @@ func (m *Machine) farewellBy() time.Duration {
 func (m *Machine) settleLeaving(now Now) {
 	m.leaving.rest(now.Boot, m.nothingInFlight())
 	if m.identity.workerID == "" && (m.link.state == down || m.link.state == opening) {
-		// Never attached: nobody to say goodbye to.
+		// Never attached: there is no coordinator to say goodbye to.
 		m.finish(m.leaving.end)
 		return
 	}

@@ -7,15 +7,15 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// Event is what goes into the machine.
+// Event is an input of the machine.
 type Event interface{ event() }
 
 type (
 	// Start is the first event.
 	Start struct{}
-	// Tick says that a timer is due.
+	// Tick: a timer is due.
 	Tick struct{}
-	// Opened: the connection stands and frames can be sent.
+	// Opened: the connection is open, and frames can be sent.
 	Opened struct{ Stream uint64 }
 	// Lost: the stream ended or never came to be; Code is the name of a gRPC status, or empty.
 	Lost struct {
@@ -29,30 +29,30 @@ type (
 	}
 	// Began: user code is about to be called.
 	Began struct{ Key Key }
-	// Ended: user code has really ended.
+	// Ended: user code has ended.
 	Ended struct {
 		Key    Key
 		Ending Ending
 	}
-	// Expired: user code has found by its own look that its lease had ended, and goes by that.
+	// Expired: user code has found by its own check that its lease had expired, and acts on that.
 	Expired struct{ Key Key }
-	// Progressed is how far a run says it is.
+	// Progressed is the progress that a run reports.
 	Progressed struct {
 		Key      Key
 		Progress Progress
 	}
-	// OffsetSet is how far its item has come.
+	// OffsetSet is the item's offset that a run sets.
 	OffsetSet struct {
 		Key    Key
 		Offset []byte
 	}
-	// CallbackEnded answers StartCallback; an empty error: it went well.
+	// CallbackEnded answers StartCallback; an empty error: it succeeded.
 	CallbackEnded struct{ ID, Error string }
-	// Leave in good order.
+	// Leave asks the worker to leave in order.
 	Leave struct {
-		// Grace is how long runs have; negative: as long as the settings say.
+		// Grace is how long runs have; negative: the drain timeout.
 		Grace time.Duration
-		// Signalled: whoever sent the signal reads what is waited for, and how to end it at once.
+		// Signalled: the log tells the sender of the signal what the worker waits for, and how to end it immediately.
 		Signalled bool
 	}
 	// Quit is to leave now, without a goodbye.
@@ -73,13 +73,13 @@ func (CallbackEnded) event() {}
 func (Leave) event()         {}
 func (Quit) event()          {}
 
-// Progress is what a run says of itself for people.
+// Progress is what a run reports for people.
 type Progress struct {
 	Percent uint32
 	Message string
 }
 
-// Effect is what comes out of the machine.
+// Effect is an output of the machine.
 type Effect interface{ effect() }
 
 type (
@@ -95,14 +95,14 @@ type (
 		Stream uint64
 		Frame  *pb.SessionRequest
 	}
-	// StartRun calls user code; answered by Began (unless the last look failed) and Ended.
+	// StartRun calls user code; answered by Began (unless the last check failed) and Ended.
 	StartRun struct {
 		Key        Key
 		Trigger    *pb.Trigger
 		InstanceID string
 		Attempt    uint32
 		Offset     []byte
-		// Deadline is zero where it counts from when user code begins, or there is none.
+		// Deadline is zero if it counts from when user code starts, or there is none.
 		Deadline time.Time
 		// Props are the job's, as they were when the trigger came.
 		Props map[string]string
@@ -114,12 +114,12 @@ type (
 	}
 	// StartCallback calls the callback of a fire.
 	StartCallback struct{ Callback *pb.Callback }
-	// Attached and Detached: the worker has a stream, or no longer has.
+	// Attached and Detached: the worker has a stream, or no longer has one.
 	Attached struct{ Server, InstanceID string }
 	Detached struct{ Server, Reason string }
-	// Renewed: an acknowledgement has renewed the lease, so long after its heartbeat was sent.
+	// Renewed: an acknowledgement has renewed the lease, this long after its heartbeat was sent.
 	Renewed struct{ RoundTrip time.Duration }
-	// Departing: no new work is wanted, and what could stop early, may.
+	// Departing: the worker is leaving, and runs that can stop early may.
 	Departing struct{}
 	// Note is a line for the log.
 	Note struct {
@@ -144,7 +144,7 @@ func (Departing) effect()     {}
 func (Note) effect()          {}
 func (Finish) effect()        {}
 
-// output is where the parts of the machine leave their effects.
+// output collects the effects of the parts of the machine.
 type output struct{ effects []Effect }
 
 func (o *output) emit(effect Effect) {
@@ -155,7 +155,7 @@ func (o *output) note(level slog.Level, text string, attrs ...slog.Attr) {
 	o.emit(Note{Level: level, Text: text, Attrs: attrs})
 }
 
-// take hands out what has come together.
+// take returns the collected effects.
 func (o *output) take() []Effect {
 	effects := o.effects
 	o.effects = nil

@@ -11,37 +11,37 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// offer is a Trigger that is to be taken, with what the machine knows of it.
+// offer is a Trigger, and what the machine knows about it.
 type offer struct {
 	trigger    *pb.Trigger
 	instanceID string
 	props      map[string]string
 	// startsIn is how long it is kept before it begins.
 	startsIn time.Duration
-	// objection is what the machine has against starting it, or empty.
+	// objection is why the machine does not start it, or empty.
 	objection string
 }
 
 // inFlight is every run that is in user code, or between attempts, or whose outcome is not acknowledged.
 //
-// It owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. It knows
-// nothing of streams but the number of the one that something was sent on.
+// It owns the life of a run: the checks before it starts, stopping, retries, its report until that is acknowledged. It
+// knows only the numbers of streams.
 type inFlight struct {
 	*output
 	slots int
-	// In the order in which they came, then in which they ended. What follows are parts of it: bursts of thousands of runs
-	// are common, so no event looks at all of them.
-	runs   *ordered[Key, *held]
-	active *ordered[Key, *held]
-	ofItem map[Item][]*held
-	// unstopped counts the active ones that were not told to stop.
+	// In the order of their Triggers, then of their ends. The following are subsets of it: bursts of thousands of runs are
+	// common, so no event iterates over all of them.
+	runs   *ordered[Key, *inFlightRun]
+	active *ordered[Key, *inFlightRun]
+	ofItem map[Item][]*inFlightRun
+	// unstopped counts the active runs that need not stop.
 	unstopped int
-	// soonest is not later than the time at which time alone has something for a run.
+	// soonest is a lower bound of the next time at which a timer of a run is due.
 	soonest     time.Duration
-	toTell      *ordered[Key, *held]
-	progressing *ordered[Key, *held]
-	// Reports that were not sent on the stream of now, and how many were.
-	unsent   *ordered[Key, *held]
+	toTell      *ordered[Key, *inFlightRun]
+	progressing *ordered[Key, *inFlightRun]
+	// Reports that were not sent on the current stream, and how many were.
+	unsent   *ordered[Key, *inFlightRun]
 	underWay int
 	stream   uint64
 	highest  map[Item]uint64
@@ -51,13 +51,13 @@ func newInFlight(slots int, out *output) *inFlight {
 	return &inFlight{
 		output:      out,
 		slots:       slots,
-		runs:        newOrdered[Key, *held](),
-		active:      newOrdered[Key, *held](),
-		ofItem:      make(map[Item][]*held),
+		runs:        newOrdered[Key, *inFlightRun](),
+		active:      newOrdered[Key, *inFlightRun](),
+		ofItem:      make(map[Item][]*inFlightRun),
 		soonest:     never,
-		toTell:      newOrdered[Key, *held](),
-		progressing: newOrdered[Key, *held](),
-		unsent:      newOrdered[Key, *held](),
+		toTell:      newOrdered[Key, *inFlightRun](),
+		progressing: newOrdered[Key, *inFlightRun](),
+		unsent:      newOrdered[Key, *inFlightRun](),
 		highest:     make(map[Item]uint64),
 	}
 }
@@ -87,20 +87,20 @@ func (f *inFlight) hasUnstopped() bool {
 	return f.unstopped > 0
 }
 
-func (f *inFlight) add(run *held) {
+func (f *inFlight) add(run *inFlightRun) {
 	f.runs.put(run.key, run)
 	f.active.put(run.key, run)
 	f.ofItem[run.key.Item] = append(f.ofItem[run.key.Item], run)
 	f.unstopped++
 }
 
-// settle: the run is over here, but for a report.
-func (f *inFlight) settle(run *held) {
+// settle marks a run as over here, except for its report.
+func (f *inFlight) settle(run *inFlightRun) {
 	f.runs.delete(run.key)
 	if !f.active.delete(run.key) {
 		return
 	}
-	var others []*held
+	var others []*inFlightRun
 	for _, other := range f.ofItem[run.key.Item] {
 		if other != run {
 			others = append(others, other)
@@ -125,14 +125,14 @@ func (f *inFlight) take(now Now, offer offer) {
 	if f.runs.has(key) {
 		return
 	}
-	run := newHeld(key, offer)
+	run := newInFlightRun(key, offer)
 	objection := offer.objection
 	if seen, known := f.highest[key.Item]; known && key.Token <= seen {
-		// It is over here, or older than what the item has seen. Whoever asks has to know.
+		// The run is over here, or older than the item's highest token. The coordinator must know.
 		objection = fmt.Sprintf("a run %d of the item was seen already", seen)
 	} else {
 		f.highest[key.Item] = key.Token
-		// A higher token says that older runs of the item are not believed any more.
+		// A higher token means that reports of older runs of the item are no longer accepted.
 		for _, older := range f.ofItem[key.Item] {
 			f.stop(now, older, StopFenced)
 		}
@@ -164,8 +164,8 @@ func (f *inFlight) objection(key Key) string {
 	}
 }
 
-// letGo: the stream is lost. What has not begun is sent again on the next one, so it may come again.
-func (f *inFlight) letGo() {
+// dropUnstarted forgets the runs that have not begun: their stream is lost. The next one sends them again, under the same tokens.
+func (f *inFlight) dropUnstarted() {
 	for key, run := range f.active.all() {
 		if run.phase != waiting {
 			continue
@@ -177,12 +177,12 @@ func (f *inFlight) letGo() {
 	}
 }
 
-func (f *inFlight) later(run *held, at time.Duration) {
+func (f *inFlight) later(run *inFlightRun, at time.Duration) {
 	run.nextAt = at
 	f.soonest = min(f.soonest, at)
 }
 
-func (f *inFlight) start(run *held) {
+func (f *inFlight) start(run *inFlightRun) {
 	run.phase = inUserCode
 	f.emit(run.start())
 }
@@ -205,7 +205,7 @@ func (f *inFlight) began(now Now, key Key) {
 	}
 }
 
-// dueStarted is what is to be said of runs that have begun. Of one that has ended meanwhile its report says it.
+// dueStarted is the RunStarted frames to send. For a run that has ended meanwhile, its report implies the start.
 func (f *inFlight) dueStarted() []*pb.RunStarted {
 	if f.toTell.len() == 0 {
 		return nil
@@ -234,7 +234,7 @@ func (f *inFlight) stopAll(now Now, reason StopReason) {
 	}
 }
 
-// disown: the coordinator marked the old identity dead. Old reports go, old runs stop and are not reported.
+// disown: the coordinator marked the old identity dead. Old reports are dropped; old runs stop and are not reported.
 func (f *inFlight) disown(now Now) {
 	for _, run := range f.runs.all() {
 		if run.phase == inUserCode {
@@ -243,11 +243,11 @@ func (f *inFlight) disown(now Now) {
 			f.settle(run)
 		}
 	}
-	f.unsent = newOrdered[Key, *held]()
+	f.unsent = newOrdered[Key, *inFlightRun]()
 	f.underWay = 0
 }
 
-func (f *inFlight) stop(now Now, run *held, reason StopReason) {
+func (f *inFlight) stop(now Now, run *inFlightRun, reason StopReason) {
 	told := run.stop != NotStopped
 	if !told {
 		f.unstopped--
@@ -292,7 +292,7 @@ func (f *inFlight) ended(now Now, key Key, ending Ending) {
 	f.note(slog.LevelWarn, fmt.Sprintf("attempt %d of %v failed: %s", run.attempt, key, summary), key.Attrs()...)
 }
 
-func (f *inFlight) end(now Now, run *held, ending Ending) {
+func (f *inFlight) end(now Now, run *inFlightRun, ending Ending) {
 	if run.stop == StopDead {
 		f.settle(run)
 		return
@@ -308,7 +308,7 @@ func (f *inFlight) end(now Now, run *held, ending Ending) {
 	f.report(now, run, outcome, why, ending.Output)
 }
 
-func (f *inFlight) report(now Now, run *held, outcome pb.RunOutcome, failure, output string) {
+func (f *inFlight) report(now Now, run *inFlightRun, outcome pb.RunOutcome, failure, output string) {
 	run.report = run.completed(now.Wall, outcome, failure, output)
 	run.phase = reported
 	// Reports go out in the order in which runs ended.
@@ -319,7 +319,7 @@ func (f *inFlight) report(now Now, run *held, outcome pb.RunOutcome, failure, ou
 
 // ---- time
 
-// deadline is when time alone has something for a run.
+// deadline is the next time at which a timer of a run is due.
 func (f *inFlight) deadline(live bool) time.Duration {
 	next := f.soonest
 	if live {

@@ -9,7 +9,7 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// offerAgain: a refused job is offered again after this, in case an operator has mended it.
+// offerAgain: a refused job is offered again after this, in case an operator has fixed it.
 const offerAgain = 30 * time.Second
 
 type jobState int
@@ -26,12 +26,12 @@ type job struct {
 	state        jobState
 	// agreed: a coordinator has registered it, on this stream or on one before.
 	agreed bool
-	// refusal is the last one, as it was said.
+	// refusal is the last one, as received.
 	refusal *End
 	offerAt time.Duration
-	// differences are where its config differs from the store, as they were said last.
+	// differences are where its config differs from the store, as last reported.
 	differences string
-	// props are as they were told last; they outlive the stream.
+	// props are as last received; they outlive the stream.
 	props map[string]string
 }
 
@@ -39,7 +39,7 @@ func (j *job) inAgreement() bool {
 	return j.agreed && j.state != jobShutDown
 }
 
-// jobs are those of this worker, and what the coordinators have said of each.
+// jobs are those of this worker, and the state of each at the coordinators.
 type jobs struct {
 	*output
 	send   func(*pb.SessionRequest)
@@ -63,7 +63,7 @@ func (j *jobs) agreed() []string {
 	return j.names(true)
 }
 
-// onlyAsked: whether their coordinator heard of these is not known, and runs that it gave take slots here.
+// onlyAsked: it is not known whether their coordinator received these, and runs that it assigned take slots here.
 func (j *jobs) onlyAsked() []string {
 	return j.names(false)
 }
@@ -90,13 +90,13 @@ func (j *jobs) props(name string) map[string]string {
 	return nil
 }
 
-// ---- what is sent
+// ---- frames to the coordinator
 
 // registerAll comes after every Welcome.
 func (j *jobs) registerAll() {
 	for _, job := range j.all {
 		job.offerAt = never
-		// The coordinator that was told before that it is given up may have died over it.
+		// The previous coordinator may have died before it handled the Unregister.
 		if job.state == jobShutDown {
 			j.giveUp(job)
 		} else {
@@ -143,9 +143,9 @@ func (j *jobs) giveUp(job *job) {
 	}})
 }
 
-// ---- what comes
+// ---- frames from the coordinator
 
-// registered says whether it concerns a job that is worked for.
+// registered reports whether the frame is about a job of this worker.
 func (j *jobs) registered(registered *pb.Registered) bool {
 	job := j.byName[registered.GetJob()]
 	if job == nil || job.state == jobShutDown {
@@ -165,7 +165,7 @@ func (j *jobs) registered(registered *pb.Registered) bool {
 	return true
 }
 
-// warnOfDifferences: the config of this worker has no effect. Said once for each set of differences.
+// warnOfDifferences warns that the config of this worker has no effect, once for each set of differences.
 func (j *jobs) warnOfDifferences(job *job, found []*pb.ConfigDifference) {
 	texts := make([]string, 0, len(found))
 	for _, difference := range found {
@@ -236,7 +236,7 @@ func (j *jobs) noneLeft() bool {
 	return true
 }
 
-// end is how the worker ends then: by the first refused job, if there is one.
+// end is how the worker then ends: by the first refused job, if there is one.
 func (j *jobs) end() End {
 	for _, job := range j.all {
 		if job.state == jobRefused {

@@ -10,21 +10,21 @@ const (
 	defaultLease    = 5 * time.Second
 	defaultInterval = time.Second
 	defaultBudget   = 500 * time.Millisecond
-	// drift is how much faster than ours a coordinator's clock may run: one part in so many.
+	// drift is how much faster than ours a coordinator's clock may run: one part in this many.
 	drift = 200
-	// A stop budget is at most this part of the lease, so that a heartbeat may be lost.
+	// A stop budget is at most this part of the lease, so that one heartbeat may get lost.
 	leastBudgets = 4
 )
 
-// lease is until when the worker may believe that nobody else runs its items.
+// lease is the time in which the worker may assume that no other worker runs its items.
 //
-// It counts from when the last acknowledged heartbeat (at first the Hello) was sent; the coordinator counts from when it
-// received it, which is later. So nobody needs synchronized clocks.
+// It counts from when the last acknowledged heartbeat (at first the Hello) was sent; the coordinator counts from when
+// it received it, which is later. So no synchronized clocks are needed.
 type lease struct {
 	welcome    terms
 	stopBudget time.Duration
-	// agreed is the shortest that a job has asked for. It never grows back under one identity: the coordinator counts what
-	// the heartbeats say, and would mark a worker dead that believes in more.
+	// agreed is the shortest that a job has requested. It never grows back under one identity: the coordinator uses what
+	// the heartbeats state, and would mark dead a worker that assumes more.
 	agreed   terms
 	held     bool
 	since    time.Duration
@@ -32,7 +32,7 @@ type lease struct {
 	sent     map[uint64]time.Duration
 }
 
-// terms are a length and how often it is renewed; zero: nothing was said.
+// terms are the length of a lease and how often it is renewed; zero: not set.
 type terms struct{ length, interval time.Duration }
 
 func newLease() lease {
@@ -54,12 +54,12 @@ func (l *lease) interval() time.Duration {
 	return min(shorter(l.welcome.interval, l.agreed.interval), l.length()/3)
 }
 
-// patience is how long a stream may be silent before it is given up.
+// patience is how long a stream may be silent before the worker abandons it.
 func (l *lease) patience() time.Duration {
 	return l.length() * 2 / 3
 }
 
-// stopsAt is when runs must be told to stop; long ago where there is no lease.
+// stopsAt is when runs must stop; long ago if there is no lease.
 func (l *lease) stopsAt() time.Duration {
 	if !l.held {
 		return ended
@@ -72,7 +72,7 @@ func (l *lease) valid(boot time.Duration) bool {
 	return boot < l.stopsAt()
 }
 
-// beginStream: heartbeats of a stream that was left are acknowledged no more.
+// beginStream starts over: heartbeats of an abandoned stream are no longer acknowledged.
 func (l *lease) beginStream() {
 	l.sequence = 0
 	clear(l.sent)
@@ -106,15 +106,15 @@ func (l *lease) registered(registered *pb.Registered) {
 	l.agreed.interval = shorter(max(0, registered.GetHeartbeatInterval().AsDuration()), l.agreed.interval)
 }
 
-// heartbeat numbers one that is sent now.
+// heartbeat is the number of one that is sent now.
 func (l *lease) heartbeat(boot time.Duration) uint64 {
 	l.sequence++
 	l.sent[l.sequence] = boot
 	return l.sequence
 }
 
-// acknowledged says when the heartbeat was sent that renews the lease: one that was not sent, or was acknowledged before,
-// does not.
+// acknowledged returns when the heartbeat was sent, if it renews the lease: one that was not sent, or was acknowledged
+// before, does not.
 func (l *lease) acknowledged(sequence uint64) (time.Duration, bool) {
 	sent, known := l.sent[sequence]
 	if !known || !l.held {

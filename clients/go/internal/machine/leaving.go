@@ -14,11 +14,11 @@ const (
 	maxRunsNamed = 5
 )
 
-// leaving is how far a worker has come that leaves, on the present stream, and by when it must be done.
+// leaving is the progress of a leave on the current stream, and its deadline.
 type leaving struct {
 	// end is how the worker ends once it has left.
 	end End
-	// drainBy is when runs are told to stop.
+	// drainBy is when runs must stop.
 	drainBy time.Duration
 
 	asked   bool
@@ -37,7 +37,7 @@ func (l *leaving) newStream() {
 	l.asked, l.draining, l.goodbye = false, false, false
 }
 
-// ask says whether the DrainRequest is still to be sent; it counts as sent then.
+// ask reports whether to send the DrainRequest, and marks it as sent.
 func (l *leaving) ask(boot time.Duration) bool {
 	if l.asked {
 		return false
@@ -46,7 +46,7 @@ func (l *leaving) ask(boot time.Duration) bool {
 	return true
 }
 
-// sayGoodbye, where nothing is in flight: whether the goodbye is to be said; it counts as said then.
+// sayGoodbye reports, if nothing is in flight, whether to send the Goodbye, and marks it as sent.
 func (l *leaving) sayGoodbye(boot time.Duration) bool {
 	if !l.draining || l.goodbye {
 		return false
@@ -62,7 +62,7 @@ func (l *leaving) rest(boot time.Duration, nothingInFlight bool) {
 	l.resting = nothingInFlight
 }
 
-// limit is when to go without a goodbye.
+// limit is when to leave without a goodbye.
 func (l *leaving) limit(leaveTimeout time.Duration) time.Duration {
 	if l.resting {
 		return after(min(l.restAt, l.drainBy), leaveTimeout)
@@ -70,7 +70,7 @@ func (l *leaving) limit(leaveTimeout time.Duration) time.Duration {
 	return after(l.drainBy, leaveTimeout)
 }
 
-// farewellBy is when another coordinator is asked instead.
+// farewellBy is when to try another coordinator.
 func (l *leaving) farewellBy() time.Duration {
 	switch {
 	case !l.resting:
@@ -84,7 +84,7 @@ func (l *leaving) farewellBy() time.Duration {
 	}
 }
 
-// waitsFor is the answer to a signal: what is waited for, and how to end it at once.
+// waitsFor is the answer to a signal: what the worker waits for, and how to end it immediately.
 func waitsFor(runs []Key, drainTimeout time.Duration) Note {
 	if len(runs) == 0 {
 		return Note{Level: slog.LevelInfo, Text: "signal received: leaving; nothing is in flight"}

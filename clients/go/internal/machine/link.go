@@ -34,28 +34,28 @@ type linkState int
 const (
 	down linkState = iota
 	opening
-	// greeting: Hello is sent, Welcome has not come.
+	// greeting: Hello was sent, Welcome has not arrived.
 	greeting
 	live
-	// over: Finish was said, and nothing counts any more.
+	// over: Finish was sent, and further events are ignored.
 	over
 )
 
-// link is the stream of now, and the way to the next one.
+// link is the current stream, and the way to the next one.
 type link struct {
-	state   linkState
-	route   route
-	transit transit
-	stream  uint64
-	server  string
-	// by is when the link must have moved on: to try again, to be open, to be welcomed.
+	state  linkState
+	route  route
+	delay  oneWayDelay
+	stream uint64
+	server string
+	// by is the deadline of the link's current step: to retry, to be open, to be welcomed.
 	by            time.Duration
 	helloSent     time.Duration
 	lastHeartbeat time.Duration
 	lastFrame     time.Duration
 	// lastRenewed is the last frame that renewed the lease.
 	lastRenewed time.Duration
-	// credits are how many reports may be unacknowledged.
+	// credits is how many reports may be unacknowledged.
 	credits int
 }
 
@@ -80,7 +80,7 @@ func (m *Machine) greet(now Now) {
 	m.link.by = now.Boot + welcomeTimeout
 	m.link.helloSent = now.Boot
 	m.lease.beginStream()
-	m.link.transit.forget()
+	m.link.delay.forget()
 	var jobsAsked []string
 	if m.identity.workerID != "" {
 		jobsAsked = m.jobs.onlyAsked()
@@ -145,7 +145,7 @@ func (m *Machine) lost(now Now, code, detail string) {
 		failed = "disconnected from"
 		m.emit(Detached{Server: m.link.server, Reason: reason})
 	}
-	m.runs.letGo()
+	m.runs.dropUnstarted()
 	m.link.state = down
 	if m.identity.workerID == "" && isFinal(code) {
 		m.rejections++
@@ -182,7 +182,7 @@ func (m *Machine) acknowledged(now Now, sequence uint64) {
 	m.emit(Renewed{RoundTrip: now.Boot - sent})
 }
 
-// deadAt is when nothing was heard for too long, or the lease was not renewed to its end, whatever else was heard.
+// deadAt is when the stream counts as dead: no frame arrives, or none renews the lease before its end.
 func (m *Machine) deadAt() time.Duration {
 	patience := m.lease.patience()
 	return min(m.link.lastFrame+patience, max(m.lease.stopsAt(), m.link.lastRenewed+patience))

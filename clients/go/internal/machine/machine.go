@@ -22,10 +22,10 @@ type Machine struct {
 	leaving    *leaving
 }
 
-// identity is who the coordinators say this process is; its worker's id is empty before the first Welcome.
+// identity is the identity that the coordinators gave this process; its worker's id is empty before the first Welcome.
 type identity struct{ workerID, resumeKey, instanceID string }
 
-// New makes a machine; chance gives a number from 0 to 1.
+// New makes a machine; chance returns a number from 0 to 1.
 func New(settings Settings, registrations []Registration, chance func() float64) *Machine {
 	m := &Machine{settings: settings, lease: newLease(), link: newLink(settings, chance)}
 	m.jobs = newJobs(registrations, &m.output, m.send)
@@ -41,16 +41,16 @@ func New(settings Settings, registrations []Registration, chance func() float64)
 
 // ---- what a driver needs
 
-// ProvesLease says whether an event is an acknowledgement. One that waited in the socket still proves a lease, so it comes
-// before the timers, and a driver hands it over before the other events that came with it.
+// ProvesLease reports whether an event is an acknowledgement. One that waited in the socket still proves a lease, so it
+// is handled before the timers, and a driver passes it before the other events that arrived with it.
 func ProvesLease(event Event) bool {
 	received, is := event.(Received)
 	return is && received.Frame.GetHeartbeatAck() != nil
 }
 
-// Handle says what is to be done about an event, in this order.
+// Handle returns what to do about an event, in this order.
 //
-// All but acknowledgements come after the timers, so that nothing starts under a lease that has just ended.
+// All but acknowledgements are handled after the timers, so that nothing starts under a lease that has just ended.
 func (m *Machine) Handle(now Now, event Event) []Effect {
 	if m.link.state == over {
 		return nil
@@ -69,13 +69,13 @@ func (m *Machine) Handle(now Now, event Event) []Effect {
 	return m.take()
 }
 
-// LeaseStopsAt is when user code must stop, as far as is known now: for the last look before user code, by the goroutine
-// that calls it.
+// LeaseStopsAt is when user code must stop, as far as is known now: for the last check before user code, by the
+// goroutine that calls it.
 func (m *Machine) LeaseStopsAt() time.Duration {
 	return m.lease.stopsAt()
 }
 
-// LiveStream is the stream that is attached, 0: none.
+// LiveStream is the attached stream; 0: none.
 func (m *Machine) LiveStream() uint64 {
 	if m.link.state == live {
 		return m.link.stream
@@ -83,7 +83,7 @@ func (m *Machine) LiveStream() uint64 {
 	return 0
 }
 
-// Leaving says whether no new work is wanted.
+// Leaving reports whether the worker is leaving.
 func (m *Machine) Leaving() bool {
 	return m.leaving != nil
 }
@@ -104,7 +104,7 @@ func (m *Machine) apply(now Now, event Event) {
 			m.lost(now, event.Code, event.Detail)
 		}
 	case Received:
-		// A frame of a stream that was left is worth nothing.
+		// Ignore frames of an abandoned stream.
 		if event.Stream == m.link.stream {
 			m.received(now, event.Frame)
 		}
@@ -113,7 +113,7 @@ func (m *Machine) apply(now Now, event Event) {
 	case Ended:
 		m.runs.ended(now, event.Key, event.Ending)
 	case Expired:
-		// Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
+		// Even if an acknowledgement has arrived meanwhile: user code stops, so its run must not count as done.
 		m.runs.cancel(now, event.Key, StopLease)
 	case Progressed:
 		m.runs.progressed(event.Key, event.Progress)
@@ -174,7 +174,7 @@ func (m *Machine) received(now Now, frame *pb.SessionResponse) {
 	case *pb.SessionResponse_Shutdown:
 		m.shutdown(now, frame.Shutdown)
 	default:
-		// Unknown frames and a second Welcome say nothing to this version.
+		// Ignore unknown frames, and a second Welcome.
 	}
 }
 
@@ -186,7 +186,7 @@ func (m *Machine) trigger(now Now, trigger *pb.Trigger) {
 	}
 	startsIn := max(0, trigger.GetStartsIn().AsDuration())
 	if startsIn > 0 && trigger.GetFireTime() != nil {
-		startsIn = m.link.transit.left(now.Boot, trigger.GetFireTime().AsTime(), startsIn)
+		startsIn = m.link.delay.remainingWait(now.Boot, trigger.GetFireTime().AsTime(), startsIn)
 	}
 	m.runs.take(now, offer{
 		trigger:    trigger,
@@ -197,7 +197,7 @@ func (m *Machine) trigger(now Now, trigger *pb.Trigger) {
 	})
 }
 
-// objection is what speaks against starting a run, but for what the runs in flight say.
+// objection is why not to start a run, apart from the runs in flight.
 func (m *Machine) objection(now Now, job string) string {
 	switch {
 	case !m.lease.valid(now.Boot):
@@ -209,7 +209,7 @@ func (m *Machine) objection(now Now, job string) string {
 	case now.Boot >= m.leaving.drainBy:
 		return "the worker is leaving"
 	case m.leaving.goodbye:
-		// What the records still give it is handed back for it, and may begin elsewhere at any moment.
+		// The coordinator hands back the runs that the records still assign to it: they may start elsewhere at any moment.
 		return "the worker has said goodbye"
 	default:
 		return ""
@@ -218,7 +218,7 @@ func (m *Machine) objection(now Now, job string) string {
 
 // ---- after every event
 
-// settle brings what the coordinator knows up to what is: level-triggered, so nothing depends on the event.
+// settle sends what the coordinator does not know yet: level-triggered, so nothing depends on the event.
 func (m *Machine) settle(now Now) {
 	if m.link.state == live {
 		for _, started := range m.runs.dueStarted() {

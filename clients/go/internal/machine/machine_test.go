@@ -45,7 +45,7 @@ func TestTheAnswerToASignalNamesAFewRuns(t *testing.T) {
 }
 
 func TestPausesBetweenAttemptsGrowToTheirBound(t *testing.T) {
-	run := held{trigger: triggerWith(100*time.Millisecond, 3, time.Second)}
+	run := inFlightRun{trigger: triggerWith(100*time.Millisecond, 3, time.Second)}
 	for attempt, want := range []time.Duration{0, 100, 300, 900, 1000, 1000} {
 		run.attempt = uint32(attempt)
 		if got := run.pause(); attempt > 0 && got != want*time.Millisecond {

@@ -5,8 +5,7 @@ import (
 	"iter"
 )
 
-// ordered is a map that is walked in the order in which its keys were put. Whoever walks may delete the entry that is
-// being looked at, and no other.
+// ordered is a map that is iterated in insertion order. During an iteration only the current entry may be deleted.
 type ordered[K comparable, V any] struct {
 	entries map[K]*list.Element
 	order   list.List
@@ -48,7 +47,7 @@ func (o *ordered[K, V]) put(key K, value V) {
 	o.entries[key] = o.order.PushBack(entry[K, V]{key, value})
 }
 
-// delete says whether the key was there.
+// delete reports whether the key was there.
 func (o *ordered[K, V]) delete(key K) bool {
 	element, found := o.entries[key]
 	if found {

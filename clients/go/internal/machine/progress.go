@@ -9,18 +9,18 @@ import (
 // progressEvery is how often the progress of a run goes out at most.
 const progressEvery = 250 * time.Millisecond
 
-// progress is what goes out of a run while it goes on.
+// progress is what a run sends before it ends.
 type progress struct {
 	said   Progress
 	offset []byte
-	// toSay and offsetToSay: what is still to be sent.
+	// toSay and offsetToSay: whether progress and offset must be sent.
 	toSay, offsetToSay bool
 	// next is when more may be sent, and offsetNext when an offset alone may be.
 	next, offsetNext time.Duration
 	offsetSet        bool
 }
 
-// due is when what is still to be sent goes out.
+// due is when the pending progress goes out.
 func (p *progress) due() time.Duration {
 	switch {
 	case p.toSay:

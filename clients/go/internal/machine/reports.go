@@ -7,12 +7,12 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// dueReports are to be sent on this stream now; at most credits of them may be unacknowledged.
+// dueReports are the reports to send on this stream now; at most credits of them may be unacknowledged.
 func (f *inFlight) dueReports(stream uint64, credits int) []*pb.RunCompleted {
 	if stream != f.stream {
 		f.stream = stream
 		f.underWay = 0
-		f.unsent = newOrdered[Key, *held]()
+		f.unsent = newOrdered[Key, *inFlightRun]()
 		for key, run := range f.runs.all() {
 			if run.report != nil {
 				f.unsent.put(key, run)

@@ -8,27 +8,27 @@ import (
 
 const (
 	firstDelay = 200 * time.Millisecond
-	// maxPassedOver addresses are named as passed over.
+	// maxPassedOver bounds the ignored addresses that are logged.
 	maxPassedOver = 100
 )
 
-// Secure says whether an address is spoken to over TLS.
+// Secure reports whether an address uses TLS.
 func Secure(address string) bool {
 	return strings.HasPrefix(address, "https://")
 }
 
-// route is which coordinator to try next, and when: the given ones, then those that the last Welcome named.
+// route is which coordinator to try next, and when: the configured ones, then those that the last Welcome named.
 type route struct {
 	given     []string
 	addresses []string
-	// chance gives a number from 0 to 1.
+	// chance returns a number from 0 to 1.
 	chance   func() float64
 	position int
 	// losses are those since the start, or since an acknowledged heartbeat.
 	losses int
-	// trusted says whether an address that only a Welcome named may be tried.
+	// trusted reports whether an address that only a Welcome named may be tried.
 	trusted func(address string) bool
-	// passedOver are those that may not, each named once.
+	// passedOver are those that may not, each logged once.
 	passedOver map[string]bool
 }
 
@@ -38,14 +38,14 @@ func newRoute(given []string, trusted func(string) bool, chance func() float64) 
 	}
 }
 
-// learn takes the addresses of a Welcome, and says which of them are passed over for the first time: a credential goes only to
-// coordinators that the user has named.
+// learn takes the addresses of a Welcome, and returns those that it ignores for the first time: a credential goes only
+// to coordinators that the user has named.
 func (r *route) learn(addresses []string) (passedOver []string) {
 	current := ""
 	if r.position >= 0 {
 		current = r.addresses[r.position]
 	}
-	// A credential that went over TLS so far goes nowhere in the clear.
+	// A credential that was only sent over TLS is never sent in the clear.
 	tls := !slices.ContainsFunc(r.given, func(address string) bool { return !Secure(address) })
 	all := slices.Clone(r.given)
 	for _, address := range addresses {
@@ -66,13 +66,13 @@ func (r *route) learn(addresses []string) (passedOver []string) {
 	return passedOver
 }
 
-// take gives the next coordinator in turn.
+// take returns the next coordinator in turn.
 func (r *route) take() string {
 	r.position = (r.position + 1) % len(r.addresses)
 	return r.addresses[r.position]
 }
 
-// lost counts a loss, and says how long to wait before the next attempt: after the first one not at all.
+// lost counts a loss, and returns how long to wait before the next attempt: after the first loss, not at all.
 func (r *route) lost(longest time.Duration) time.Duration {
 	r.losses++
 	if r.losses == 1 {
@@ -82,7 +82,7 @@ func (r *route) lost(longest time.Duration) time.Duration {
 	return time.Duration(float64(full) * (0.5 + 0.5*r.chance()))
 }
 
-// good: the stream has proved itself.
+// good marks that the stream has proved itself.
 func (r *route) good() {
 	r.losses = 0
 }

@@ -14,7 +14,7 @@ import (
 
 const stormSlots = 3
 
-// storm plays whatever may come, in any order.
+// storm plays any events, in any order.
 type storm struct {
 	t       *testing.T
 	machine *Machine
@@ -56,7 +56,7 @@ func (s *storm) feed(event Event) {
 	s.judge()
 }
 
-// begin: no item is twice in user code, and none begins without a lease or a slot.
+// begin checks that no item is twice in user code, and that none begins without a lease or a slot.
 func (s *storm) begin(key Key) {
 	for _, other := range s.inside {
 		if other.Item == key.Item {
@@ -150,7 +150,7 @@ func TestNoItemIsTwiceInUserCodeAndNoneStartsWithoutALeaseWhateverComes(t *testi
 		for n := 1; n <= 500; n++ {
 			s.step(n)
 		}
-		// What became due by the last event takes a tick.
+		// Timers that became due by the last event take a tick.
 		s.feed(Tick{})
 		if s.machine.Deadline() <= s.now {
 			t.Fatalf("seed %d: the machine does not come to rest", seed)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// What the protocol allows, in bytes.
+// The limits of the protocol, in bytes.
 const (
 	MaxError    = 8 * 1024
 	MaxOutput   = 64 * 1024
@@ -15,7 +15,7 @@ const (
 
 const mark = "…"
 
-// Shorten gives the beginning of the text, in at most limit bytes of valid UTF-8, marked where something is missing.
+// Shorten returns the beginning of the text, in at most limit bytes of valid UTF-8, marked if something is missing.
 func Shorten(text string, limit int) string {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")

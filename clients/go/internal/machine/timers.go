@@ -27,7 +27,7 @@ func (m *Machine) Deadline() time.Duration {
 	return min(next, m.leaving.limit(m.settings.LeaveTimeout), m.farewellBy())
 }
 
-// expire does what time alone has brought. The lease first: nothing below may lean on a right that is over.
+// expire handles what is due. The lease first: nothing below may rely on an expired right.
 func (m *Machine) expire(now Now) {
 	valid := m.lease.valid(now.Boot)
 	if !valid {

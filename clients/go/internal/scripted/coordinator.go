@@ -1,5 +1,5 @@
-// Package scripted is a coordinator for tests: a real gRPC server on loopback whose every frame a test writes. Heartbeats are
-// acknowledged by itself unless the test says otherwise; everything else waits for the test.
+// Package scripted is a coordinator for tests: a real gRPC server on loopback whose every frame a test writes. It
+// acknowledges heartbeats by itself unless the test turns that off; everything else waits for the test.
 package scripted
 
 import (
@@ -21,7 +21,7 @@ import (
 // Patience is how long a test waits for a state.
 const Patience = 20 * time.Second
 
-// quiet frames are passed over where another one is expected.
+// quiet frames are skipped if another one is expected.
 var quiet = []string{"heartbeat", "run_started", "run_progress"}
 
 // Coordinator is the server.
@@ -37,7 +37,7 @@ type Coordinator struct {
 	open, most int
 }
 
-// Start serves on any port that is free until the test ends.
+// Start serves on any free port until the test ends.
 func Start(t testing.TB, options ...grpc.ServerOption) *Coordinator {
 	t.Helper()
 	return StartAt(t, "127.0.0.1:0", options...)
@@ -69,17 +69,17 @@ func (c *Coordinator) Address() string {
 	return c.listener.Addr().String()
 }
 
-// Stop ends all streams and serves no more.
+// Stop ends all streams and stops serving.
 func (c *Coordinator) Stop() {
 	c.server.Stop()
 }
 
-// AnswerHeartbeats says whether they are acknowledged.
+// AnswerHeartbeats sets whether they are acknowledged.
 func (c *Coordinator) AnswerHeartbeats(answer bool) {
 	c.deaf.Store(!answer)
 }
 
-// MostOpen is how many streams were open at a time.
+// MostOpen is the most streams that were open at a time.
 func (c *Coordinator) MostOpen() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -152,7 +152,7 @@ type Session struct {
 	mutex  sync.Mutex
 }
 
-// Send writes frames. A stream that has ended takes none.
+// Send writes frames. A stream that has ended accepts none.
 func (s *Session) Send(frames ...*pb.SessionResponse) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -161,7 +161,7 @@ func (s *Session) Send(frames ...*pb.SessionResponse) {
 	}
 }
 
-// End ends the stream from this side; codes.OK: in good order.
+// End ends the stream from this side; codes.OK: without an error.
 func (s *Session) End(code codes.Code) {
 	if code == codes.OK {
 		s.end <- nil
@@ -171,8 +171,8 @@ func (s *Session) End(code codes.Code) {
 	<-s.Closed
 }
 
-// Expect is the next frame, which must be of the kind that get gives; heartbeats, RunStarted and RunProgress before it are passed
-// over.
+// Expect is the next frame, which must be of the kind that get gives; heartbeats, RunStarted and RunProgress before it
+// are skipped.
 func Expect[T any](s *Session, get func(*pb.SessionRequest) *T) *T {
 	s.t.Helper()
 	late := time.After(Patience)
@@ -207,7 +207,7 @@ func (s *Session) ExpectHeartbeatWith(tokens ...uint64) {
 	}
 }
 
-// Greet is the conversation's begin: Hello, Welcome, and for each job Register and Registered.
+// Greet is the beginning of the conversation: Hello, Welcome, and for each job Register and Registered.
 func (s *Session) Greet(welcome *pb.SessionResponse, jobs ...string) *pb.Hello {
 	s.t.Helper()
 	hello := Expect(s, (*pb.SessionRequest).GetHello)
@@ -222,7 +222,7 @@ func (s *Session) Greet(welcome *pb.SessionResponse, jobs ...string) *pb.Hello {
 	return hello
 }
 
-// Farewell is a leave in which nothing is in flight any more.
+// Farewell is a leave with nothing left in flight.
 func (s *Session) Farewell() {
 	s.t.Helper()
 	Expect(s, (*pb.SessionRequest).GetDrainRequest)

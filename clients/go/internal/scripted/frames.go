@@ -28,7 +28,7 @@ func Tokens(runs []*pb.RunRef) []uint64 {
 	return tokens
 }
 
-// Welcome has a lease of 5 s unless something else is said of it.
+// Welcome has a lease of 5 s by default.
 func Welcome(worker string, change ...func(*pb.Welcome)) *pb.SessionResponse {
 	welcome := &pb.Welcome{
 		WorkerId:                 worker,
@@ -68,7 +68,7 @@ func Refused(job, code string) *pb.SessionResponse {
 	}}
 }
 
-// Assignment tells the properties of the job hello.
+// Assignment sends the properties of the job hello.
 func Assignment(props map[string]string) *pb.SessionResponse {
 	return &pb.SessionResponse{Frame: &pb.SessionResponse_Assignment{
 		Assignment: &pb.Assignment{Job: "hello", Items: []uint32{0, 1, 2}, Props: props},

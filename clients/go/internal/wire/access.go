@@ -1,4 +1,4 @@
-// Package wire is streams over gRPC. It knows frames as messages only, never what they mean.
+// Package wire is streams over gRPC. It knows frames only as messages, not their meaning.
 package wire
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rosterd/rosterd/clients/go/internal/machine"
 )
 
-// PEM is a text, or a file that is read again for each connection: what was renewed counts from the next one on.
+// PEM is a text, or a file that is read again for each connection: a renewed one is used from the next connection on.
 type PEM struct {
 	Text []byte
 	File string
@@ -34,21 +34,21 @@ func (p PEM) read() ([]byte, error) {
 	return text, nil
 }
 
-// Access is what concerns the connection.
+// Access is how connections are secured.
 type Access struct {
 	Credential         string
 	InsecureCredential bool
-	// Roots may vouch for a coordinator; none: those of the system.
+	// Roots are the authorities for coordinators; empty: those of the system.
 	Roots PEM
 	// Certificate and Key are the worker's own.
 	Certificate, Key PEM
-	// Base is what the program says of TLS; nil: nothing.
+	// Base is the program's TLS config; nil: none.
 	Base *tls.Config
 	// UserAgent is the name and version of this library.
 	UserAgent string
 }
 
-// TLS is how to speak to a coordinator at an https:// address.
+// TLS is the config for a coordinator at an https:// address.
 func (a *Access) TLS() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if a.Base != nil {
@@ -85,19 +85,20 @@ func (a *Access) TLS() (*tls.Config, error) {
 	return config, nil
 }
 
-// Exposes says whether others could read the credential on its way to this coordinator.
+// Exposes reports whether others could read the credential on its way to this coordinator.
 func (a *Access) Exposes(address string) bool {
 	return a.Credential != "" && !a.InsecureCredential && !machine.Secure(address) && !loopback(address)
 }
 
-// Exposed says so, with the remedy.
+// Exposed is the error about it, with the remedy.
 func Exposed(address string) error {
 	return fmt.Errorf("server %q: the credential would go there in plain text, for all on the way to read: use https://, "+
 		"or say that the network is trusted (WithInsecureCredential, ROSTERD_INSECURE_CREDENTIAL=true)", address)
 }
 
-// Trusts says which coordinators that only a Welcome named may be spoken to. With a credential, or where TLS was asked for: those
-// at hosts that the user has given, all names of loopback being one, or that authorities of the user's own vouch for.
+// Trusts reports to which coordinators that only a Welcome named the worker may connect. With a credential or TLS:
+// those at hosts that the user has configured (all names of loopback count as one), or that the user's own authorities
+// certify.
 func (a *Access) Trusts(given []string) func(address string) bool {
 	hosts := make(map[string]bool)
 	guarded := a.Credential != ""
@@ -118,7 +119,7 @@ func hostOrLoopback(address string) string {
 	return strings.ToLower(Host(address))
 }
 
-// Target is what gRPC connects to: host:port. Without a port it is the scheme's own.
+// Target is what gRPC connects to: host:port. Without a port it uses the scheme's default.
 func Target(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		if _, _, err := net.SplitHostPort(address); err != nil {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// handshakes are TLS credentials that keep how the last handshake failed: gRPC passes on the text alone.
+// handshakes are TLS credentials that keep the error of the last handshake: gRPC passes on only its text.
 type handshakes struct {
 	credentials.TransportCredentials
 	mutex  sync.Mutex
@@ -31,11 +31,11 @@ func (h *handshakes) ClientHandshake(ctx context.Context, authority string, raw 
 }
 
 func (h *handshakes) Clone() credentials.TransportCredentials {
-	// gRPC clones what it is given once per connection, and a stream has one: they share what they know.
+	// gRPC clones the credentials once per connection, and a stream has one: the clones share their state.
 	return h
 }
 
-// remedy is what to do about a handshake that failed, or empty: it was no matter of TLS.
+// remedy is advice for a failed handshake; empty: the failure is not about TLS.
 func (h *handshakes) remedy() string {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -69,18 +69,18 @@ func (h *handshakes) remedy() string {
 
 const wantsCertificate = "it wants a client certificate: give one and its key (ROSTERD_CERT, ROSTERD_KEY)"
 
-// whyLost is the name of a gRPC status, or empty, and a text that helps.
+// whyLost is the name of a gRPC status, or empty, and a text with advice.
 func whyLost(err error, tls *handshakes) (code, detail string) {
 	found := status.Convert(err)
 	detail = plain(found.Message())
 	if tls != nil {
 		remedy := tls.remedy()
-		// With TLS 1.3 a server asks for the certificate after the client is through.
+		// With TLS 1.3 a server asks for the certificate after the client has finished.
 		if strings.Contains(detail, "tls: certificate required") || strings.Contains(detail, "tls: bad certificate") {
 			remedy = wantsCertificate
 		}
 		if remedy != "" {
-			// As a rejection: trying again does not mend it.
+			// As a rejection: retrying does not fix it.
 			return codeName(codes.Unauthenticated), remedy + " (" + detail + ")"
 		}
 	}
@@ -92,7 +92,7 @@ var (
 	quoted   = regexp.MustCompile(`^"(.*)"$`)
 )
 
-// plain is what gRPC says of a connection that does not come, without what surrounds it.
+// plain is gRPC's reason for a failed connection, without the text around it.
 func plain(text string) string {
 	for {
 		shorter := wrapping.ReplaceAllString(text, "")

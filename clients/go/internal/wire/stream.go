@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxWaiting frames may wait to be written; the machine's credits and rates keep it far below. More, and the stream is
-	// given up: it is as good as dead.
+	// maxWaiting frames may wait to be written; the machine's credits and rates keep it far below. Beyond that the worker
+	// abandons the stream: it is as good as dead.
 	maxWaiting       = 16 * 1024
 	closeTimeout     = time.Second
 	maxMessage       = 4 * 1024 * 1024
@@ -42,12 +42,12 @@ type Stream struct {
 
 	mutex   sync.Mutex
 	waiting []*pb.SessionRequest
-	// more has a place for one sign that frames wait.
+	// more has room for one signal that frames wait.
 	more chan struct{}
 }
 
-// Open connects once earlier, the closing of the stream before, is done. Feed is called from goroutines of the stream, and
-// no more once it was told to close, but for a call that is under way.
+// Open connects once earlier, the closing of the previous stream, is done. Goroutines of the stream call feed, and no
+// longer once the stream was closed, except for a call in progress.
 func Open(number uint64, address string, access *Access, earlier <-chan struct{}, feed func(machine.Event)) *Stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Stream{
@@ -63,7 +63,7 @@ func Open(number uint64, address string, access *Access, earlier <-chan struct{}
 	return s
 }
 
-// Send queues a frame. False: the coordinator has not read for so long that the stream is worth nothing.
+// Send queues a frame. False: the coordinator has not read for so long that the stream is useless.
 func (s *Stream) Send(frame *pb.SessionRequest) bool {
 	s.mutex.Lock()
 	full := len(s.waiting) >= maxWaiting
@@ -78,7 +78,7 @@ func (s *Stream) Send(frame *pb.SessionRequest) bool {
 	return !full
 }
 
-// Close begins to close the stream; Closed says when that is done.
+// Close begins to close the stream; Closed reports when that is done.
 func (s *Stream) Close() {
 	s.cancel()
 }
@@ -108,7 +108,7 @@ func (s *Stream) run(ctx context.Context, earlier <-chan struct{}) {
 	}
 }
 
-// connected waits until there is a connection, or none; false: nobody wants it any more.
+// connected waits until there is a connection, or an error; false: the stream was closed meanwhile.
 func connected(ctx context.Context, conn *grpc.ClientConn) bool {
 	conn.Connect()
 	for {
@@ -123,7 +123,7 @@ func connected(ctx context.Context, conn *grpc.ClientConn) bool {
 	}
 }
 
-// converse returns how the stream ended; nil: in good order.
+// converse returns how the stream ended; nil: without an error.
 func (s *Stream) converse(ctx context.Context, conn *grpc.ClientConn) error {
 	if s.access.Credential != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.access.Credential)
@@ -168,7 +168,7 @@ func (s *Stream) write(ctx context.Context, session grpc.BidiStreamingClient[pb.
 		s.waiting = nil
 		s.mutex.Unlock()
 		for _, frame := range frames {
-			// How the stream ended is what Recv says.
+			// Recv reports how the stream ended.
 			if session.Send(frame) != nil {
 				return
 			}
@@ -184,7 +184,7 @@ func (s *Stream) tellLost(err error, tls *handshakes) {
 	s.feed(lost)
 }
 
-// dial makes a connection of its own: a new stream shares none, whatever became of the old one.
+// dial opens a separate connection: a new stream never shares one, whatever happened to the old one.
 func (s *Stream) dial() (*grpc.ClientConn, *handshakes, error) {
 	// A coordinator may name others: the credential goes to none of them in the clear.
 	if s.access.Exposes(s.address) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rosterd/rosterd/clients/go/fence"
 )
 
-// Tokens of which a double cannot tell two apart, and one of another length.
+// Two tokens that a double cannot tell apart, and one of another length.
 const (
 	older = 9_007_199_254_740_993
 	newer = 9_007_199_254_740_994
@@ -26,7 +26,7 @@ func run(token int64) *rosterd.Run {
 	return &rosterd.Run{Job: "hello", Token: token}
 }
 
-// fenced: it must be one, and name what was seen.
+// fenced checks that the error is a FencedError with the token that was seen.
 func fenced(t *testing.T, err error, seen int64) {
 	t.Helper()
 	var found *fence.FencedError

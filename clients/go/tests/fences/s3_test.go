@@ -17,10 +17,10 @@ import (
 
 const tokenHeader = "x-amz-meta-" + fence.TokenMetadata
 
-// bucket is one of a server that speaks S3's protocol, as a program without an SDK asks it.
+// bucket is one of a server compatible with S3, used like in a program without an SDK.
 type bucket struct {
 	url string
-	// between look and put, once.
+	// between runs between head and put, once.
 	between func()
 }
 
@@ -113,11 +113,11 @@ func TestS3(t *testing.T) {
 	b.holds(t, "k", "newer, meanwhile")
 	good(t, put("k", "newer again", newer))
 	b.holds(t, "k", "newer again")
-	// Two that both find nothing.
+	// Two writers that both find nothing.
 	b.between = func() { good(t, put("fresh", "newer", newer)) }
 	fenced(t, put("fresh", "late", older), newer)
 	b.holds(t, "fresh", "newer")
-	// What was looked at is gone when it is to be replaced.
+	// The object that was read is gone before it is replaced.
 	b.between = func() {
 		response, err := b.ask(ctx, http.MethodDelete, "fresh", nil, nil)
 		good(t, err)

@@ -1,5 +1,5 @@
-// Package fences tries the fences at real servers: PostgreSQL and Redis from Debian's packages, each in a folder of its own, on
-// loopback.
+// Package fences tests the fences against real servers: PostgreSQL and Redis from Debian's packages, each in a folder
+// of its own, on loopback.
 package fences
 
 import (
@@ -50,7 +50,7 @@ func startRedis(t *testing.T) (address string) {
 	return "127.0.0.1:" + port
 }
 
-// owner: PostgreSQL does not run as root; then it is the user of Debian's package.
+// owner: PostgreSQL does not run as root; as root, use the user of Debian's package.
 func owner(t *testing.T) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -79,7 +79,7 @@ func startPostgres(t *testing.T) (port string) {
 	}
 	slices.Sort(installed)
 	programs := installed[len(installed)-1]
-	// Not in the test's folder: the other user has no way into that.
+	// Not in the test's folder: the other user has no access to that.
 	folder, err := os.MkdirTemp("", "rosterd-postgres-")
 	if err != nil {
 		t.Fatal(err)

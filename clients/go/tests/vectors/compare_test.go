@@ -28,7 +28,7 @@ func (e effect) String() string {
 	return fmt.Sprintf("%v: %s %v", e.at, e.kind, e.value)
 }
 
-// effectOf: whatever else a machine says is no effect.
+// effectOf returns false for any other output of a machine.
 func effectOf(found machine.Effect) (effect, bool) {
 	switch found := found.(type) {
 	case machine.Open:
@@ -157,7 +157,7 @@ func compare(found []effect, expected []any, at time.Duration, inOrder bool) err
 	return nil
 }
 
-// matches compares what is written with an effect's value.
+// matches compares an expectation with an effect's value.
 func matches(want, got any) error {
 	switch got := got.(type) {
 	case proto.Message:

@@ -16,7 +16,7 @@ import (
 	pb "github.com/rosterd/rosterd/clients/go/rosterdpb"
 )
 
-// knownFailures are names of vectors that this client does not keep yet.
+// knownFailures are names of vectors that this client does not pass yet.
 var knownFailures = map[string]bool{}
 
 const folder = "../../../spec/vectors"
@@ -61,7 +61,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// play says what is not as the vector has it.
+// play returns the difference from the vector.
 func (v *vector) play() error {
 	p := newPlayer(v)
 	if v.Begin == "attached" {
@@ -80,7 +80,7 @@ func (v *vector) play() error {
 }
 
 const (
-	// begin is what the boot clock shows when the machine is made.
+	// begin is the boot clock's time when the machine is made.
 	begin = 1000 * time.Second
 	// mostTicks at one instant; more, and the machine does not come to rest.
 	mostTicks = 1000

@@ -29,7 +29,7 @@ func texts(value any) []string {
 	return found
 }
 
-// text may be written as so many repetitions.
+// text may be written as a number of repetitions.
 func text(value any) string {
 	switch value := value.(type) {
 	case nil:

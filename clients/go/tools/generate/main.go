@@ -1,4 +1,4 @@
-// Command generate writes package rosterdpb from the repository's proto/. It is run in this module's folder:
+// Command generate writes package rosterdpb from the repository's proto/. Run it in this module's folder:
 //
 //	go run ./generate          # writes ../rosterdpb
 //	go run ./generate -check   # says whether it is fresh
@@ -28,7 +28,7 @@ const (
 	folder = "rosterdpb"
 )
 
-// files are those that a client needs; they name no Go package, since other languages do without.
+// files are those that a client needs; they name no Go package, which other languages do not need.
 var files = []string{"rosterd/v1/types.proto", "rosterd/v1/worker.proto"}
 
 func main() {
@@ -79,7 +79,7 @@ func generate() (map[string][]byte, error) {
 	return made, nil
 }
 
-// describe compiles the files to what a plugin of protoc is given.
+// describe compiles the files to the input of a protoc plugin.
 func describe() (*pluginpb.CodeGeneratorRequest, error) {
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{source}}),

@@ -1,9 +1,9 @@
-"""Writes that a run which another one has replaced can no longer do.
+"""Writes that a replaced run can no longer do.
 
 Each carries the run's fencing token, and the store refuses it once it has seen a higher one: `Fenced` is raised then.
-The lease makes two runs of an item at a time rare; a process that stood still in the middle of a write can still wake
-after its lease, and only the store can tell then. None of these needs a package beyond the client that the program has
-anyway. What they write is the same in all languages of rosterd.
+The lease makes two runs of an item at a time rare; a process that was frozen in the middle of a write can still resume
+after its lease, and only the store can detect that. These fences need only the client package that the program has
+anyway. Their formats are the same in all languages of rosterd.
 """
 
 from ._fenced import Fenced, Guarded

@@ -1,4 +1,4 @@
-"""What all fences share."""
+"""Shared code of all fences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import Fatal
 
 
 class Guarded(Protocol):
-    """What a fence has to know of a run: a `Run` has it all."""
+    """What a fence needs from a run; a `Run` has all of it."""
 
     @property
     def job(self) -> str: ...
@@ -21,7 +21,7 @@ class Guarded(Protocol):
 class Fenced(Fatal):
     """The store has seen a higher token: another run of the item took this one's place, and nothing was written.
 
-    Another attempt would have the same token: a run that ends with it is not tried again.
+    Another attempt would have the same token: a run that ends with it is not retried.
     """
 
     def __init__(self, what: str, token: int, seen: int | None) -> None:
@@ -30,5 +30,5 @@ class Fenced(Fatal):
         #: Which write was refused.
         self.what = what
         self.token = token
-        #: The token that the store has seen; None: the store does not say.
+        #: The token that the store has seen; None: unknown.
         self.seen = seen

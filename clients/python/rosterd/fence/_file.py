@@ -1,7 +1,7 @@
-"""Files: each run writes a name of its own, which ends in its token, and the highest token is the file.
+"""Files: each run writes its own name, which ends in its token; readers use the highest token.
 
-A run that wakes after another has taken its place can only make a name that nobody reads any more. No lock is needed,
-so none is left behind by a process that dies, or is believed to be held by one that sleeps.
+A run that resumes after another has taken its place can only create a name that is no longer read. No lock is needed,
+so a process that dies leaves none behind, and a sleeping one does not appear to hold one.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class FencedFile:
         finally:
             unfinished.unlink(missing_ok=True)
         _sync(self._path.parent)
-        # A newer run may have come meanwhile: nobody reads ours then.
+        # A newer run may have written meanwhile: then readers ignore ours.
         self._judge(run)
         for token in self._tokens():
             if token < run.token:
                 self._name(token).unlink(missing_ok=True)
 
     def current(self) -> Path | None:
-        """Where the content is that counts now; None: none was written. It may be removed by a newer write."""
+        """The path of the current content; None: none was written. A newer write may remove it."""
         tokens = self._tokens()
         return self._name(tokens[-1]) if tokens else None
 
     def read(self) -> bytes | None:
-        """The content that counts now; None: none was written."""
+        """The current content; None: none was written."""
         while (path := self.current()) is not None:
             try:
                 return path.read_bytes()
             except FileNotFoundError:
-                # Replaced between the two: then there is a newer one.
+                # It was replaced between the two steps: there is a newer one.
                 continue
         return None
 
@@ -78,7 +78,7 @@ def _write_durably(path: Path, content: bytes) -> None:
 
 def _sync(folder: Path) -> None:
     if os.name == "nt":
-        # There a folder cannot be synced, and a rename is written through by itself.
+        # Windows cannot sync a folder, and writes a rename through by itself.
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

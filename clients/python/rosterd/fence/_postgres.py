@@ -1,8 +1,8 @@
 """PostgreSQL, by any DB-API driver (psycopg, psycopg2, pg8000): a row per item holds the highest token.
 
-To lock and compare it in the transaction that writes makes all writes of that transaction conditional. Where the
-written row has a column for the token, no table is needed: `UPDATE account SET …, token = %s WHERE id = %s AND token <=
-%s`, and no row means Fenced.
+Locking and comparing it in the transaction that writes makes all its writes conditional. If the written row has a
+column for the token, no table is needed: `UPDATE account SET …, token = %s WHERE id = %s AND token <= %s`, and no row
+means Fenced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Connection(Protocol):
 
 
 def create_tokens(connection: Connection, table: str = TABLE) -> None:
-    """Makes the table of tokens if it is absent, and commits."""
+    """Creates the table of tokens if it is absent, and commits."""
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(
             f"CREATE TABLE IF NOT EXISTS {_named(table)} "
@@ -48,10 +48,10 @@ def create_tokens(connection: Connection, table: str = TABLE) -> None:
 
 @contextlib.contextmanager
 def fenced_transaction(connection: Connection, run: Guarded, table: str = TABLE) -> Iterator[Any]:
-    """A transaction that is committed only if no higher token was seen for the run's item; gives its cursor.
+    """A transaction that is committed only if no higher token was seen for the run's item; yields its cursor.
 
     Raises Fenced before the body otherwise. The item's row stays locked until the end, so that a newer run waits and
-    then outbids. What the body raises rolls everything back.
+    then claims it. An exception in the body rolls everything back.
     """
     if getattr(connection, "autocommit", False):
         raise ValueError("the connection commits each statement by itself: turn its autocommit off")
@@ -68,14 +68,14 @@ def fenced_transaction(connection: Connection, run: Guarded, table: str = TABLE)
             yield cursor
         connection.commit()
     except BaseException:
-        # What went wrong first is what counts.
+        # The first error counts.
         with contextlib.suppress(Exception):
             connection.rollback()
         raise
 
 
 def check_token(connection: Connection, run: Guarded, table: str = TABLE) -> None:
-    """Looks whether a higher token was seen, and raises Fenced then; writes nothing.
+    """Checks whether a higher token was seen, and raises Fenced then; writes nothing.
 
     A newer run may begin right after it: it saves work, and does not replace `fenced_transaction`.
     """

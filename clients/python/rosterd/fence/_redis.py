@@ -1,4 +1,4 @@
-"""Redis: a script compares the token and writes, which no other command comes between."""
+"""Redis: a script compares the token and writes, with no other command in between."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ._fenced import Fenced, Guarded
 
-# Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
+# Lua counts in floating point: tokens of 63 bits are compared as text, by length and then character by character.
 _COMPARE = """
 local seen = redis.call('HGET', KEYS[1], 'token')
 if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return {0, seen} end

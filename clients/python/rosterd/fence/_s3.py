@@ -1,9 +1,9 @@
-"""S3 and what speaks its protocol, by a client of boto3.
+"""S3 and compatible stores, by a client of boto3.
 
-An object carries the token of the run that wrote it as metadata, and is put only if it is still the one that was looked
-at (`If-Match`, `If-None-Match`). An ETag is made of the body: two runs that write the very same bytes make one ETag,
-and a late run between them is not found out. So let the body differ with each run, for example by a field with its
-token.
+An object carries the token of the run that wrote it as metadata, and is put only if it has not changed since the fence
+read it (`If-Match`, `If-None-Match`). An ETag is made from the body: two runs that write the very same bytes make one
+ETag, and the fence does not detect a late run between them. So make the body of each run different, for example by a
+field with its token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ._fenced import Fenced, Guarded
 
 _TOKEN = "rosterd-token"
 _ATTEMPTS = 10
-#: The condition did not hold; it was being written by another just then.
+#: The condition failed; a concurrent write.
 _LOST = (412, 409)
 
 
@@ -41,7 +41,7 @@ class FencedObject:
             try:
                 self._client.put_object(**self._place, Body=body, Metadata=metadata, **condition, **arguments)
             except Exception as error:
-                # Another was quicker, or has removed what was there: what is there now decides.
+                # Another writer was quicker, or has removed the object: its current state decides.
                 if _status(error) in _LOST or (_status(error) == 404 and "IfMatch" in condition):
                     continue
                 raise
@@ -51,7 +51,7 @@ class FencedObject:
         )
 
     def _condition(self, run: Guarded) -> dict[str, str]:
-        """That it is still as this look finds it."""
+        """The condition that the object has not changed since this read."""
         try:
             head = self._client.head_object(**self._place)
         except Exception as error:
@@ -65,6 +65,6 @@ class FencedObject:
 
 
 def _status(error: Exception) -> int | None:
-    """Of botocore's ClientError, without the need to import it."""
+    """The code of botocore's ClientError, without importing it."""
     response = getattr(error, "response", None)
     return response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None

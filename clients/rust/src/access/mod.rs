@@ -1,54 +1,27 @@
-//! How a worker or a person shows who they are, and makes sure of who answers: the credential, the certificates,
-//! and what they stand for when something is wrong with them. Files are read anew for each connection, so that
-//! what was renewed counts from the next one on.
+//! How a worker or a person authenticates, and verifies the coordinator: the credential, the certificates, and advice
+//! if something is wrong with them. Files are read again for each connection, so renewed ones apply from the next
+//! connection on.
 
-// Tried in each build, so that its refusals are seen without one of its own.
+// Compiled in test builds too, so that its refusals are tested without a separate build.
 #[cfg(any(test, not(feature = "_tls")))]
 #[cfg_attr(feature = "_tls", allow(dead_code, reason = "its tests call it"))]
 mod no_tls;
+mod shown;
 #[cfg(feature = "_tls")]
 mod tls;
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Endpoint, Uri};
 
 #[cfg(not(feature = "_tls"))]
 use self::no_tls as tls;
-use crate::connect::{LinkError, url};
+pub use self::shown::{Access, innermost};
+
 use crate::error::{Error, Result};
-
-/// What goes with a connection.
-#[derive(Clone, Default)]
-pub struct Access {
-    /// The secret; sent as `authorization: Bearer …`.
-    pub credential: Option<String>,
-    /// PEM file with the authorities that may vouch for a coordinator; None: the system's.
-    pub ca: Option<PathBuf>,
-    /// PEM file with our own certificate, then those up to its CA.
-    pub certificate: Option<PathBuf>,
-    /// PEM file with its key.
-    pub key: Option<PathBuf>,
-    /// Send the credential also where others can read it on its way: over plain HTTP to another machine.
-    pub insecure_credential: bool,
-}
-
-/// Without the secret.
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
-            .field("credential", &self.credential.as_ref().map(|_| "…"))
-            .field("ca", &self.ca)
-            .field("certificate", &self.certificate)
-            .field("key", &self.key)
-            .field("insecure_credential", &self.insecure_credential)
-            .finish()
-    }
-}
+use crate::link_error::LinkError;
 
 impl Access {
     /// Whether connections to these addresses can be tried at all.
@@ -90,26 +63,27 @@ impl Access {
     }
 }
 
-/// Which coordinators are gone to that only a Welcome has named. Whoever can write the store, or plays a coordinator, names
-/// whom it likes, and any address has a certificate of some authority: the credential goes to none of these.
+/// Which coordinators to connect to if only a Welcome has named them. An attacker that can write the store, or
+/// impersonates a coordinator, can name any address, and any address has a certificate of some authority: the
+/// credential is not sent to these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Learn {
-    /// All: no credential is shown, and nobody is asked who they are.
+    /// All: no credential is sent, and no coordinator is authenticated.
     #[default]
     All,
-    /// Those on hosts that were given.
+    /// Those on configured hosts.
     Of {
         /// The hosts.
         hosts: Vec<String>,
-        /// And those whom authorities vouch for that were chosen for this.
+        /// And those that the user's own authorities certify.
         vouched: bool,
-        /// All that were given speak TLS, so that others must.
+        /// All configured addresses use TLS, so others must too.
         tls: bool,
     },
 }
 
 impl Access {
-    /// What a worker that was given these addresses learns of others.
+    /// The policy of a worker that was configured with these addresses.
     pub(crate) fn learns(&self, given: &[String]) -> Learn {
         let are_secure = || given.iter().map(|address| is_secure(address));
         if self.credential.is_none() && !are_secure().any(|secure| secure) {
@@ -145,16 +119,16 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Why a connection or a stream failed, in words that say what to do where that is known.
+/// Why a connection or a stream failed, with advice if there is any.
 pub fn explain(address: &str, error: &(dyn StdError + 'static)) -> Option<LinkError> {
     let what = tls::remedy(causes(error))?;
     Some(LinkError::refused(format!("{address}: {what}")))
 }
 
 impl Access {
-    /// Why the first call on a new connection failed, where it was not the coordinator that said so. With TLS 1.3 a
+    /// Why the first call on a new connection failed, if the coordinator did not report the error. With TLS 1.3 a
     /// coordinator refuses a client's certificate, or that there is none, after the handshake; one that speaks TLS
-    /// answers plain text with what is no HTTP/2. All that is left of either is a connection that was closed.
+    /// answers plain text with something other than HTTP/2. In both cases only a closed connection is left.
     pub fn explain_call(&self, address: &str, status: &tonic::Status) -> Option<LinkError> {
         let local = status.source()?;
         if causes(local).any(|cause| cause.is::<tonic::TimeoutExpired>()) {
@@ -185,13 +159,9 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
     })
 }
 
-/// The innermost cause: the errors around it hide it.
-pub fn innermost(error: &dyn StdError) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
+/// `host:port` is plain HTTP/2.
+fn url(address: &str) -> String {
+    if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
 }
 
 #[cfg(test)]
@@ -244,7 +214,7 @@ mod tests {
         ] {
             assert!(!system.takes(far), "{far}");
         }
-        // Nor is a certificate shown to others, or work taken from them.
+        // Others also do not get a certificate, and the worker takes no work from them.
         assert!(!given(&["https://a.example:1"], &Access::default()).takes("https://evil.example:1"));
         let own = given(&["https://a.example:1"], &Access { ca: Some("ca.pem".into()), ..access() });
         assert!(own.takes("https://b.example:1") && !own.takes("http://b.example:1"));

@@ -1,13 +1,13 @@
-//! A build without TLS: what would need it is refused, so that nothing goes unprotected that was to be protected.
+//! A build without TLS: it refuses everything that needs TLS, so that nothing is sent unprotected by mistake.
 
 use std::error::Error as StdError;
 
 use tonic::transport::Endpoint;
 
 use super::Access;
-use crate::connect::LinkError;
+use crate::link_error::LinkError;
 
-/// Refuses files that are given for TLS, whatever the address: who gives them counts on their use.
+/// Refuses TLS files, whatever the address: a user who sets them relies on their use.
 pub(super) fn plain(access: &Access, address: &str) -> Result<(), LinkError> {
     let given = [
         (&access.ca, "an authority for certificates (ca, ROSTERD_CA)"),
@@ -32,7 +32,7 @@ fn missing(address: &str, why: &str) -> LinkError {
     ))
 }
 
-/// No error is of TLS.
+/// No error comes from TLS.
 pub(super) fn remedy<'a>(_: impl Iterator<Item = &'a (dyn StdError + 'static)>) -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! TLS for `https://` addresses, and what is to be done where it fails.
+//! TLS for `https://` addresses, and advice if it fails.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -10,18 +10,18 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::{Access, innermost};
-use crate::connect::LinkError;
+use crate::link_error::LinkError;
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Without TLS: what is given for it may be meant for another address.
+/// Without TLS: TLS files may be meant for another address.
 #[expect(clippy::unnecessary_wraps, reason = "a build without TLS refuses here")]
 pub(super) fn plain(_: &Access, _: &str) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// With TLS, and with the certificates that are given.
+/// With TLS, and with the configured certificates.
 pub(super) fn secured(
     access: &Access,
     address: &str,
@@ -68,13 +68,13 @@ fn read(what: &str, variable: &str, path: &Path) -> Result<Vec<u8>, String> {
     })
 }
 
-/// An I/O error carries it without naming it as its cause.
+/// An I/O error contains it, but not as its source.
 fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
     let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     inner.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref())
 }
 
-/// What to do about an error with these causes, if one of them is of TLS and that is known.
+/// What to do about an error with these causes, if one of them is a known error of TLS.
 pub(super) fn remedy<'a>(mut causes: impl Iterator<Item = &'a (dyn StdError + 'static)>) -> Option<String> {
     causes.find_map(tls_error).and_then(words)
 }

@@ -1,6 +1,6 @@
-//! Files: each run writes a name of its own, which ends in its token, and the highest token is the file. A run that wakes
-//! after another has taken its place can only make a name that nobody reads any more. No lock is needed, so none is left
-//! behind by a process that dies, or is believed to be held by one that sleeps.
+//! Files: each run writes its own name, which ends in its token; readers use the highest token. A run that resumes
+//! after another has taken its place can only create a name that is no longer read. No lock is needed, so a process
+//! that dies leaves none behind, and a sleeping one does not appear to hold one.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ impl FencedFile {
             let _ = fs::remove_file(&unfinished);
         }
         written.and_then(|()| sync_folder(self.folder())).map_err(FenceError::Store)?;
-        // A newer run may have come meanwhile: nobody reads ours then.
+        // A newer run may have written meanwhile: then readers ignore ours.
         self.judge(&run)?;
         for token in self.tokens().map_err(FenceError::Store)?.into_iter().filter(|token| *token < run.token)
         {
@@ -46,17 +46,17 @@ impl FencedFile {
         Ok(())
     }
 
-    /// Where the content is that counts now; None: none was written. A newer write may remove it.
+    /// The path of the current content; None: none was written. A newer write may remove it.
     pub fn current(&self) -> io::Result<Option<PathBuf>> {
         Ok(self.tokens()?.last().map(|token| self.named(*token)))
     }
 
-    /// The content that counts now; None: none was written.
+    /// The current content; None: none was written.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let Some(path) = self.current()? else { return Ok(None) };
             match fs::read(path) {
-                // Replaced between the two: then there is a newer one.
+                // It was replaced between the two steps: there is a newer one.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 read => return read.map(Some),
             }
@@ -103,7 +103,7 @@ fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(windows) {
-        // There a folder cannot be synced, and a rename is written through by itself.
+        // Windows cannot sync a folder, and writes a rename through by itself.
         return Ok(());
     }
     File::open(folder)?.sync_all()
@@ -140,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = FencedFile::new(folder.path().join("report.csv"));
         file.write(b"new", NEW).unwrap();
-        // As it slept: all its checks are behind it.
+        // As if it had slept: it has passed all its checks.
         fs::write(folder.path().join("report.csv.0009007199254740993"), "late").unwrap();
         fs::write(folder.path().join("report.csv.bak"), "none of ours").unwrap();
         assert_eq!(file.read().unwrap().as_deref(), Some(b"new".as_slice()));

@@ -1,9 +1,9 @@
-//! Writes that a store refuses from a run that came late.
+//! Writes that a store refuses from a late run.
 //!
-//! A run may be told too late that another one has its place: its process stood still, or the network did. Its token is too
-//! low by then, so a store that has seen a higher one can refuse it. Nothing here opens a connection or brings a driver: there are
-//! the statements and scripts, and what their answers mean. The formats are those of all clients, so that workers in several
-//! languages share them.
+//! A run may learn too late that another one has taken its place: its process was frozen, or the network stalled. Its
+//! token is too low by then, so a store that has seen a higher one can refuse it. Nothing here opens a connection or
+//! brings a driver: this module has the statements and scripts, and interprets their answers. The formats are those of
+//! all clients, so workers in several languages share them.
 //!
 //! ```
 //! # use rosterd_client::fence::{Guard, postgres};
@@ -33,7 +33,7 @@ use crate::run::Run;
 
 pub use self::file::FencedFile;
 
-/// What a fence has to know of a run. Made of a [`Run`] by `into`, else by [`Guard::new`].
+/// The fields of a run that a fence needs. Convert a [`Run`] with `into`, or use [`Guard::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Guard<'r> {
@@ -58,7 +58,7 @@ impl<'r> From<&Guard<'r>> for Guard<'r> {
 }
 
 impl<'r> Guard<'r> {
-    /// That of an item's run with this token.
+    /// The guard of an item's run with this token.
     pub const fn new(job: &'r str, item: u32, token: u64) -> Self {
         Self { job, item, token }
     }
@@ -83,7 +83,7 @@ pub struct Fenced {
     pub what: String,
     /// The run's token.
     pub token: u64,
-    /// The token that the store has seen; None: it does not say.
+    /// The token that the store has seen; None: unknown.
     pub seen: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub enum FenceError<E: std::error::Error + 'static> {
     /// The store failed.
     #[error("{0}")]
     Store(#[source] E),
-    /// It changed again and again while it was to be written.
+    /// It kept changing before the write.
     #[error("{0}: it changed again and again while it was to be written: is it written without fences?")]
     Contended(String),
 }

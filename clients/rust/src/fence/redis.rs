@@ -1,4 +1,4 @@
-//! Redis: a script compares the token and writes, which no other command comes between.
+//! Redis: a script compares the token and writes, with no other command in between.
 //!
 //! A key is a hash with the fields `value` and `token`. Evaluate a script with one key and the run's token, and [`SET`] with the
 //! value as well; its answer is an array of a number and a text, for [`judge`].
@@ -6,7 +6,7 @@
 use super::{Fenced, Guard};
 
 /// Writes a value: `EVAL script 1 key token value`.
-// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
+// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then character by character.
 pub const SET: &str = "\
 local seen = redis.call('HGET', KEYS[1], 'token')
 if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return {0, seen} end
@@ -22,7 +22,7 @@ redis.call('HSET', KEYS[1], 'token', ARGV[1])
 return {1, ARGV[1]}
 ";
 
-/// Judges what a script has answered.
+/// Checks the answer of a script.
 pub fn judge<'r>(run: impl Into<Guard<'r>>, key: &str, (written, seen): (i64, &str)) -> Result<(), Fenced> {
     if written == 1 {
         return Ok(());

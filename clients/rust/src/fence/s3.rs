@@ -1,8 +1,8 @@
-//! S3 and what speaks its protocol: an object carries the token of the run that wrote it as metadata, and is put only if
-//! it is still the one that was looked at (`If-Match`, `If-None-Match`).
+//! S3 and compatible stores: an object carries the token of the run that wrote it as metadata, and is put only if it
+//! has not changed since the fence read it (`If-Match`, `If-None-Match`).
 //!
-//! An ETag is made of the body: two runs that write the very same bytes make one ETag, and a late run between them is not
-//! found out. So let the body differ with each run, for example by a field with its token.
+//! An ETag is made from the body: two runs that write the very same bytes make one ETag, and the fence does not detect
+//! a late run between them. So make the body of each run different, for example by a field with its token.
 
 use std::future::Future;
 
@@ -12,11 +12,11 @@ use super::{FenceError, Guard};
 pub const METADATA: &str = "rosterd-token";
 const ATTEMPTS: u32 = 10;
 
-/// What is known of an object that exists.
+/// The metadata of an existing object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Head {
-    /// As the store says it.
+    /// As the store returns it.
     pub etag: String,
     /// Its [`METADATA`]; None: it was not written by a fence.
     pub token: Option<String>,
@@ -31,14 +31,14 @@ impl Head {
 
 /// The two requests of the program's own client that a fence needs.
 pub trait ObjectStore {
-    /// What its client fails with.
+    /// The error of its client.
     type Error: std::error::Error + 'static;
 
-    /// HeadObject; None: there is none.
+    /// HeadObject; `None`: there is no such object.
     fn head(&self, key: &str) -> impl Future<Output = Result<Option<Head>, Self::Error>> + Send;
 
-    /// PutObject with the metadata [`METADATA`]` = token`, and with `If-Match: if_match`, or `If-None-Match: *` where that is None.
-    /// False: the condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
+    /// PutObject with the metadata [`METADATA`]` = token`, and with `If-Match: if_match`, or `If-None-Match: *` without
+    /// one. False: the condition did not hold (412, 409 for a conflict, or 404 if the object with the ETag is gone).
     fn put(
         &self,
         key: &str,
@@ -65,7 +65,7 @@ pub async fn put<'r, S: ObjectStore>(
         if store.put(key, body, &token, etag).await.map_err(FenceError::Store)? {
             return Ok(());
         }
-        // Somebody was quicker: their token decides.
+        // Another writer was quicker: its token decides.
     }
     Err(FenceError::Contended(what))
 }
@@ -80,11 +80,11 @@ mod tests {
     const OLD: Guard<'_> = Guard { job: "hello", item: 0, token: 9_007_199_254_740_993 };
     const NEW: Guard<'_> = Guard { token: 9_007_199_254_740_994, ..OLD };
 
-    /// Puts as S3 carries them out: each is atomic, and judged by the ETag of the moment.
+    /// A store with S3's semantics: each put is atomic, and conditional on the current ETag.
     #[derive(Default)]
     struct Bucket {
         object: Mutex<Option<(Head, Vec<u8>)>>,
-        /// What another run puts right before the next put.
+        /// Another run's write right before the next put.
         between: Mutex<Option<(Guard<'static>, &'static str)>>,
     }
 

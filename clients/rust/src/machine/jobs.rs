@@ -1,20 +1,17 @@
-//! Which jobs this worker works for, as far as the coordinator agrees.
+//! The jobs of this worker, and which of them the coordinator has registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::words::{Exit, JobSpec, Now, Props};
-use super::{Machine, Request};
-use crate::hooks::News;
-use crate::options::OnRefused;
-use crate::proto::{Assignment, ConfigDifference, Refused, Register, Registered, Shutdown, Unregister};
+use super::types::{JobSpec, Props};
+use crate::proto::{Assignment, ConfigDifference, Refused, Register, Registered};
 
-/// A refused job is offered again after this, in case an operator has mended it.
-const OFFER_AGAIN: Duration = Duration::from_secs(30);
+/// A refused job is offered again after this, in case an operator has fixed it.
+pub(super) const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-enum State {
+pub(super) enum RegistrationState {
     Offered,
     Registered,
     Refused {
@@ -27,23 +24,26 @@ enum State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Jobs {
-    all: BTreeMap<String, (JobSpec, State)>,
-    /// Those that a coordinator has agreed to, on this stream or on one before.
-    agreed: BTreeSet<String>,
-    /// As they were told last; they outlive the stream.
+pub(crate) struct RegisteredJobs {
+    pub(super) all: BTreeMap<String, (JobSpec, RegistrationState)>,
+    /// Those that a coordinator has registered, on this stream or an earlier one.
+    pub(super) agreed: BTreeSet<String>,
+    /// As last received; they outlive the stream.
     props: BTreeMap<String, Arc<Props>>,
-    /// Code and message of the refusals that were said, until the job is registered.
-    refusals: BTreeMap<String, (String, String)>,
-    /// Where their configs differ from the store, as it was said last.
+    /// Code and message of the refusals that were logged, until the job is registered.
+    pub(super) refusals: BTreeMap<String, (String, String)>,
+    /// The differences between their configs and the store, as last logged.
     differences: BTreeMap<String, Vec<ConfigDifference>>,
-    /// When the first of the refused ones is offered again: asked at every event, so it is kept.
+    /// When the first refused job is offered again: cached, since every event reads it.
     again: Option<Duration>,
 }
 
-impl Jobs {
+impl RegisteredJobs {
     pub(crate) fn new(specs: &[JobSpec]) -> Self {
-        let all = specs.iter().map(|spec| (spec.name.clone(), (spec.clone(), State::Offered))).collect();
+        let all = specs
+            .iter()
+            .map(|spec| (spec.name.clone(), (spec.clone(), RegistrationState::Offered)))
+            .collect();
         Self {
             all,
             agreed: BTreeSet::new(),
@@ -57,33 +57,33 @@ impl Jobs {
     /// Whether runs of the job may start here.
     pub(crate) fn serves(&self, job: &str) -> bool {
         let state = self.all.get(job).map(|(_, state)| state);
-        matches!(state, Some(State::Offered | State::Registered))
+        matches!(state, Some(RegistrationState::Offered | RegistrationState::Registered))
     }
 
-    /// Whether nobody has shut the job down here.
+    /// Whether the job was not shut down here.
     pub(crate) fn works_for(&self, job: &str) -> bool {
-        self.all.get(job).is_some_and(|(_, state)| !matches!(state, State::Stopped))
+        self.all.get(job).is_some_and(|(_, state)| !matches!(state, RegistrationState::Stopped))
     }
 
-    /// The jobs that a coordinator has agreed to. One that is offered again after a reconnect still counts: it may
-    /// have runs in flight here, and the next coordinator must read their records before it says Welcome.
+    /// The jobs that a coordinator has registered. One that is offered again after a reconnect still counts: it may
+    /// have runs in flight here, and the next coordinator must read their records before Welcome.
     pub(crate) fn registered(&self) -> Vec<String> {
         self.agreed.iter().filter(|job| self.works_for(job)).cloned().collect()
     }
 
-    /// The others. Whether their coordinator heard of them is not known, and runs that it gave take slots here.
+    /// The others. It is not known whether their coordinator received them, and runs that it assigned take slots here.
     pub(crate) fn asked(&self) -> Vec<String> {
         let agreed = |job: &String| self.agreed.contains(job) && self.works_for(job);
         self.all.keys().filter(|job| !agreed(job)).cloned().collect()
     }
 
     /// Those that are shut down here.
-    fn stopped(&self) -> Vec<String> {
-        let stopped = self.all.iter().filter(|(_, (_, state))| matches!(state, State::Stopped));
+    pub(super) fn stopped(&self) -> Vec<String> {
+        let stopped = self.all.iter().filter(|(_, (_, state))| matches!(state, RegistrationState::Stopped));
         stopped.map(|(job, _)| job.clone()).collect()
     }
 
-    /// What all runs of a job are told, from now on.
+    /// The properties of all runs of a job, from now on.
     pub(crate) fn on_assignment(&mut self, assignment: Assignment) {
         let Assignment { job, items, generation, props, .. } = assignment;
         tracing::debug!(job, ?items, generation, "assignment");
@@ -96,13 +96,13 @@ impl Jobs {
         self.props.get(job).cloned().unwrap_or_default()
     }
 
-    /// Whether a refusal has not been said yet.
+    /// Whether a refusal has not been logged yet.
     pub(super) fn is_news(&mut self, refused: &Refused) -> bool {
         let said = (refused.code.clone(), refused.message.clone());
         self.refusals.insert(refused.job.clone(), said.clone()).is_none_or(|before| before != said)
     }
 
-    /// What to say of a config that has no effect, once for each set of differences.
+    /// The warning about a config that has no effect, once for each set of differences.
     pub(super) fn ignored(&mut self, registered: &Registered) -> Option<String> {
         let Registered { job, config_differences: differences, .. } = registered;
         let known = self.differences.insert(job.clone(), differences.clone()).unwrap_or_default();
@@ -125,20 +125,20 @@ impl Jobs {
         self.again
     }
 
-    fn look_when_again(&mut self) {
+    pub(super) fn look_when_again(&mut self) {
         let again = self.all.values().map(|(_, state)| match state {
-            State::Refused { again_at, .. } => Some(*again_at),
+            RegistrationState::Refused { again_at, .. } => Some(*again_at),
             _ => None,
         });
         self.again = again.flatten().min();
     }
 
-    fn set(&mut self, job: &str, state: State) {
+    pub(super) fn set(&mut self, job: &str, state: RegistrationState) {
         let Some((_, old)) = self.all.get_mut(job) else { return };
-        if matches!(old, State::Stopped) {
+        if matches!(old, RegistrationState::Stopped) {
             return;
         }
-        let refused = |state: &State| matches!(state, State::Refused { .. });
+        let refused = |state: &RegistrationState| matches!(state, RegistrationState::Refused { .. });
         let matters = refused(old) || refused(&state);
         *old = state;
         if matters {
@@ -147,10 +147,10 @@ impl Jobs {
     }
 
     /// Offers every job for which `which` holds.
-    fn offer(&mut self, which: impl Fn(&State) -> bool) -> Vec<Register> {
+    pub(super) fn offer(&mut self, which: impl Fn(&RegistrationState) -> bool) -> Vec<Register> {
         let mut offers = Vec::new();
         for (spec, state) in self.all.values_mut().filter(|(_, state)| which(state)) {
-            *state = State::Offered;
+            *state = RegistrationState::Offered;
             offers.push(Register {
                 job: spec.name.clone(),
                 handler_type: spec.handler_type.clone(),
@@ -160,109 +160,5 @@ impl Jobs {
         }
         self.look_when_again();
         offers
-    }
-}
-
-impl Machine {
-    /// After every Welcome.
-    pub(super) fn register_all(&mut self) {
-        for register in self.jobs.offer(|state| !matches!(state, State::Stopped)) {
-            self.send(Request::Register(register));
-        }
-        // Who was told before may have died over it.
-        for job in self.jobs.stopped() {
-            self.send(Request::Unregister(Unregister { job }));
-        }
-    }
-
-    pub(super) fn jobs_due(&mut self, now: Now) {
-        if self.jobs.retry_at().is_none_or(|at| now.mono < at) {
-            return;
-        }
-        if !self.link.is_open() || self.leave.is_some() {
-            // Nothing to offer to; the next Welcome offers all.
-            return self.postpone(now);
-        }
-        let due = |state: &State| matches!(state, State::Refused { again_at, .. } if now.mono >= *again_at);
-        for register in self.jobs.offer(due) {
-            self.send(Request::Register(register));
-        }
-    }
-
-    fn postpone(&mut self, now: Now) {
-        for (_, state) in self.jobs.all.values_mut() {
-            if let State::Refused { again_at, .. } = state {
-                *again_at = now.mono + OFFER_AGAIN;
-            }
-        }
-        self.jobs.look_when_again();
-    }
-
-    pub(super) fn on_registered(&mut self, registered: Registered) {
-        // An answer that crossed a shutdown.
-        if !self.jobs.works_for(&registered.job) {
-            return;
-        }
-        let next: Option<Duration> = registered.next_fire_in.and_then(|next| next.try_into().ok());
-        let (job, items) = (registered.job.clone(), registered.sharding_total_count);
-        match next {
-            Some(next) => tracing::info!(job, "job {job}: {items} items, next fire in {}s", next.as_secs()),
-            None => tracing::info!(job, "job {job}: {items} items, no scheduled time to come"),
-        }
-        self.news.push(News::Registered { job, items, next });
-        self.jobs.set(&registered.job, State::Registered);
-        self.jobs.agreed.insert(registered.job.clone());
-        self.jobs.refusals.remove(&registered.job);
-        if let Some(warning) = self.jobs.ignored(&registered) {
-            tracing::warn!(job = registered.job, "{warning}");
-        }
-        self.quicken(registered.lease, registered.heartbeat_interval);
-    }
-
-    pub(super) fn on_refused(&mut self, now: Now, refused: Refused) {
-        if self.leave.is_some() {
-            return;
-        }
-        let news = self.jobs.is_news(&refused);
-        let Refused { job, code, message } = refused;
-        if news {
-            tracing::error!(job, code, "job refused, and offered again from time to time: {message}");
-        }
-        self.jobs.set(&job, State::Refused { code, message, again_at: now.mono + OFFER_AGAIN });
-        self.nothing_left(now);
-    }
-
-    /// One job is shut down here, or all of them.
-    pub(super) fn on_shutdown(&mut self, now: Now, shutdown: &Shutdown) {
-        tracing::info!(job = shutdown.job, "shut down by an operator: {}", shutdown.message);
-        if shutdown.job.is_empty() {
-            return self.begin_leave(now, self.settings.drain_timeout);
-        }
-        if self.jobs.works_for(&shutdown.job) {
-            self.jobs.set(&shutdown.job, State::Stopped);
-            self.send(Request::Unregister(Unregister { job: shutdown.job.clone() }));
-        }
-        self.nothing_left(now);
-    }
-
-    /// Without a job that may still run, the worker leaves: with the refusal, or in peace if all were shut down.
-    fn nothing_left(&mut self, now: Now) {
-        let states = || self.jobs.all.values().map(|(_, state)| state);
-        if states().any(|state| matches!(state, State::Offered | State::Registered)) {
-            return;
-        }
-        let first = self.jobs.all.iter().find_map(|(job, (_, state))| match state {
-            State::Refused { code, message, .. } => Some((job.clone(), code.clone(), message.clone())),
-            _ => None,
-        });
-        match first {
-            None => self.begin_leave(now, self.settings.drain_timeout),
-            Some(_) if self.settings.on_refused == OnRefused::Retry => {}
-            // What is in flight still ends and is reported, then the refusal is told.
-            Some((job, code, message)) => {
-                self.begin_leave(now, self.settings.drain_timeout);
-                self.after_leave = Some(Exit::Refused { job, code, message });
-            }
-        }
     }
 }

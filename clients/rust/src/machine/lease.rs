@@ -1,14 +1,14 @@
-//! How long this worker may believe that its runs are its own.
+//! How long this worker may assume that its runs are its own.
 //!
-//! The lease counts from when the last acknowledged heartbeat (at first the Hello) was *sent*: the coordinator
-//! counts from when it received it, which is later, so the worker always stops first. Never looks at a clock.
+//! The lease counts from when the last acknowledged heartbeat (at first the Hello) was *sent*: the coordinator counts
+//! from when it received it, which is later, so the worker always stops first. Never reads a clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::mutants;
 
-/// What a clock may run faster or slower than another one: 0.5 %.
+/// How much faster or slower than another a clock may run: 0.5 %.
 const DRIFT_DIVISOR: u32 = 200;
 /// Used until a Welcome says otherwise.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(5);
@@ -21,8 +21,8 @@ pub(crate) struct Lease {
     length: Duration,
     budget: Duration,
     proof: Option<Duration>,
-    /// The shortest lease and interval that jobs have asked for. They never grow back under one identity: the
-    /// coordinator counts what the heartbeats say, and would mark a worker dead that believes in more.
+    /// The shortest lease and interval that jobs have requested. They never grow back under one identity: the
+    /// coordinator uses what the heartbeats state, and would mark dead a worker that assumes more.
     agreed: Option<Duration>,
     interval: Option<Duration>,
 }
@@ -32,8 +32,8 @@ impl Lease {
         Self { length: DEFAULT_LEASE, budget: DEFAULT_BUDGET, proof: None, agreed: None, interval: None }
     }
 
-    /// A Welcome answered the Hello that was sent at `hello_at`.
-    /// Another identity (`renewed` false) has nothing to do with what was proved for the old one.
+    /// A Welcome answered the Hello that was sent at `hello_at`. Proofs of the old identity do not apply to a new one
+    /// (`renewed` false).
     pub(crate) fn grant(&mut self, hello_at: Duration, length: Duration, budget: Duration, renewed: bool) {
         let before = if renewed { std::mem::replace(self, Self::none()) } else { Self::none() };
         *self = Self { length, budget, proof: before.proof.max(Some(hello_at)), ..before };
@@ -53,7 +53,7 @@ impl Lease {
         self.interval = Some(self.interval.map_or(interval, |before| before.min(interval)));
     }
 
-    /// How often to send a heartbeat, where a Welcome says `welcome`: one may be lost without harm.
+    /// How often to send a heartbeat, if a Welcome states `welcome`: one may get lost without harm.
     pub(crate) fn interval(&self, welcome: Duration) -> Duration {
         self.interval.map_or(welcome, |agreed| agreed.min(welcome)).min(self.length / 3)
     }
@@ -70,12 +70,12 @@ impl Lease {
         }
     }
 
-    /// What user code gets to stop in: of a short lease a quarter, so that a heartbeat may be lost.
+    /// The time for user code to stop: a quarter of a short lease, so that one heartbeat may get lost.
     pub(crate) fn budget(&self) -> Duration {
         self.budget.min(self.length / 4)
     }
 
-    /// When user code is told to stop: the lease's end on the fastest of clocks, less the stop budget.
+    /// When user code must stop: the lease's end on the fastest of clocks, less the stop budget.
     pub(crate) fn stops_at(&self) -> Option<Duration> {
         let usable = self.length - self.length / DRIFT_DIVISOR;
         if mutants::is_on(mutants::LEASE_ENDLESS) {
@@ -88,7 +88,7 @@ impl Lease {
         self.stops_at().is_some_and(|end| now < end)
     }
 
-    /// Without any frame for this long a stream is taken for dead, while there is still time to attach elsewhere.
+    /// Without any frame for this long a stream counts as dead, while there is still time to attach elsewhere.
     pub(crate) fn silence(&self) -> Duration {
         self.length * 2 / 3
     }

@@ -5,7 +5,7 @@ pub(crate) const OUTPUT_BYTES: usize = 64 * 1024;
 pub(crate) const OFFSET_BYTES: usize = 64 * 1024;
 pub(crate) const PROGRESS_BYTES: usize = 1024;
 
-/// How many answers to callbacks are kept to be given again.
+/// How many answers to callbacks are kept, to send them again.
 pub(crate) const CALLBACKS_REMEMBERED: usize = 128;
 
 /// At most `bytes` of `text`, whole characters.

@@ -1,7 +1,7 @@
 //! Which coordinator to talk to, and when to try the next one.
 //!
-//! One stream at a time: a stream is left before another is opened, and what still comes out of a stream that was
-//! left is recognised by its number and dropped. Decides only; the driver connects.
+//! One stream at a time: the worker leaves a stream before it opens another, and drops frames of an abandoned stream by
+//! its number. Decides only; the driver connects.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::lease::Beats;
 use crate::access::Learn;
 use crate::mutants;
 
-/// A TCP connection (and TLS, HTTP/2) is given up after this.
+/// How long connecting may take: TCP, TLS and HTTP/2.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A Hello without Welcome is given up after this.
+/// How long a Hello waits for its Welcome.
 pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 pub(crate) const BACKOFF_MOST: Duration = Duration::from_secs(10);
 /// The same while the worker leaves, which is bounded.
 pub(crate) const BACKOFF_MOST_LEAVING: Duration = Duration::from_secs(1);
-/// Of so many addresses that are passed over it is kept in mind that it was said.
+/// How many skipped addresses it remembers as logged.
 const MOST_PASSED_OVER: usize = 100;
 
 #[derive(Debug)]
-pub(crate) enum Phase {
+pub(crate) enum LinkPhase {
     /// No stream; the next attempt is due at `until`.
     Waiting {
         until: Duration,
@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     Connecting {
         until: Duration,
     },
-    /// Hello is sent, Welcome is not here.
+    /// Hello was sent, Welcome has not arrived.
     Greeting {
         hello_at: Duration,
         until: Duration,
@@ -54,13 +54,13 @@ pub(crate) struct Link {
     learned: Vec<String>,
     /// Which others may be learned.
     learn: Learn,
-    /// Those of a Welcome that may not.
+    /// Those of a Welcome that may not be learned.
     passed_over: BTreeSet<String>,
     at: usize,
     failures: u32,
     connection: u64,
     stream: u64,
-    pub(crate) phase: Phase,
+    pub(crate) phase: LinkPhase,
     random: Random,
 }
 
@@ -75,12 +75,12 @@ impl Link {
             failures: 0,
             connection: 0,
             stream: 0,
-            phase: Phase::Waiting { until: Duration::ZERO },
+            phase: LinkPhase::Waiting { until: Duration::ZERO },
             random: Random(seed),
         }
     }
 
-    /// Learns only such addresses of a Welcome.
+    /// Learns only addresses of a Welcome that this policy allows.
     pub(crate) fn learning(self, learn: Learn) -> Self {
         Self { learn, ..self }
     }
@@ -88,20 +88,20 @@ impl Link {
     /// The connection whose frames count; frames of any other are dropped.
     pub(crate) fn current(&self) -> Option<u64> {
         match self.phase {
-            Phase::Waiting { .. } => None,
+            LinkPhase::Waiting { .. } => None,
             _ => Some(self.connection),
         }
     }
 
     pub(crate) fn open(&mut self) -> Option<&mut Open> {
         match &mut self.phase {
-            Phase::Open(open) => Some(open),
+            LinkPhase::Open(open) => Some(open),
             _ => None,
         }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open(_))
+        matches!(self.phase, LinkPhase::Open(_))
     }
 
     /// How many addresses there are to try.
@@ -112,7 +112,7 @@ impl Link {
     /// Starts an attempt: the connection's number and where to.
     pub(crate) fn dial(&mut self, now: Duration) -> (u64, String) {
         self.connection += 1;
-        self.phase = Phase::Connecting { until: now + CONNECT_TIMEOUT };
+        self.phase = LinkPhase::Connecting { until: now + CONNECT_TIMEOUT };
         (self.connection, self.address())
     }
 
@@ -122,10 +122,10 @@ impl Link {
         all.clone().nth(self.at % all.count().max(1)).cloned().unwrap_or_default()
     }
 
-    /// The connection stands and Hello goes out: the stream's number.
+    /// The connection is open and Hello goes out: returns the stream's number.
     pub(crate) fn greet(&mut self, now: Duration) -> u64 {
         self.stream = if mutants::is_on(mutants::STREAMS_UNNUMBERED) { 1 } else { self.stream + 1 };
-        self.phase = Phase::Greeting { hello_at: now, until: now + WELCOME_TIMEOUT };
+        self.phase = LinkPhase::Greeting { hello_at: now, until: now + WELCOME_TIMEOUT };
         self.stream
     }
 
@@ -150,19 +150,19 @@ impl Link {
         let all = || self.given.iter().chain(&self.learned);
         let last = self.addresses().saturating_sub(1);
         self.at = all().position(|address| Some(address) == here.as_ref()).unwrap_or(last);
-        self.phase = Phase::Open(Open { beats, heard_at: now, renewed_at: now });
+        self.phase = LinkPhase::Open(Open { beats, heard_at: now, renewed_at: now });
     }
 
-    /// An acknowledged heartbeat: this coordinator is well, the next loss is met at once.
+    /// An acknowledged heartbeat: this coordinator works, so the next loss is followed by an immediate attempt.
     pub(crate) fn healthy(&mut self) {
         self.failures = 0;
     }
 
-    /// The stream or the attempt is over: wait, `most` at most, then the next address; how long.
+    /// The stream or the attempt is over: the next address follows after a wait of at most `most`. Returns the wait.
     pub(crate) fn lose(&mut self, now: Duration, most: Duration) -> Duration {
         self.at = (self.at + 1) % self.addresses().max(1);
         let pause = self.backoff(most);
-        self.phase = Phase::Waiting { until: now + pause };
+        self.phase = LinkPhase::Waiting { until: now + pause };
         self.failures = self.failures.saturating_add(1);
         pause
     }
@@ -179,14 +179,16 @@ impl Link {
     /// The next moment at which the link itself has something to do.
     pub(crate) fn deadline(&self, silence: Duration, lease_end: Duration) -> Duration {
         match &self.phase {
-            Phase::Waiting { until } | Phase::Connecting { until } | Phase::Greeting { until, .. } => *until,
-            Phase::Open(open) => open.beats.next_at().min(open.dead_at(silence, lease_end)),
+            LinkPhase::Waiting { until }
+            | LinkPhase::Connecting { until }
+            | LinkPhase::Greeting { until, .. } => *until,
+            LinkPhase::Open(open) => open.beats.next_at().min(open.dead_at(silence, lease_end)),
         }
     }
 }
 
 impl Open {
-    /// When the stream is taken for dead: nothing heard, or the lease not renewed to its end.
+    /// When the stream is considered dead: no frame arrived, or the lease was not renewed until its end.
     pub(crate) fn dead_at(&self, silence: Duration, lease_end: Duration) -> Duration {
         (self.heard_at + silence).min(lease_end.max(self.renewed_at + silence))
     }
@@ -225,7 +227,7 @@ mod tests {
         for _ in 0..12 {
             link.dial(MS(0));
             link.lose(MS(0), BACKOFF_MOST);
-            let Phase::Waiting { until } = link.phase else { panic!("not waiting") };
+            let LinkPhase::Waiting { until } = link.phase else { panic!("not waiting") };
             delays.push(until);
         }
         assert_eq!(delays[0], MS(0));
@@ -235,7 +237,7 @@ mod tests {
         }
         link.healthy();
         link.lose(MS(5), BACKOFF_MOST);
-        assert!(matches!(link.phase, Phase::Waiting { until } if until == MS(5)));
+        assert!(matches!(link.phase, LinkPhase::Waiting { until } if until == MS(5)));
     }
 
     #[test]

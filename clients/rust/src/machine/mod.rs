@@ -1,40 +1,42 @@
-//! The worker's half of the conversation, as a machine without I/O.
+//! The worker's side of the conversation, as a machine without I/O.
 //!
-//! `handle(now, event)` returns what is to be done about it; `deadline()` says when to call it with a Tick. Time is
-//! looked at before the event, so that a process that slept past its lease starts nothing that waited in its socket; an
-//! acknowledged heartbeat alone comes first, since it proves the lease. No clock, no async, no randomness but the seed's.
-//! The driver calls it. The rules are those of `clients/spec/machine.md`, and its vectors play here.
+//! `handle(now, event)` returns what to do about it; `deadline()` returns when to call it with a Tick. Timers are
+//! handled before the event, so that a process that slept past its lease starts nothing that waited in its socket; only
+//! an acknowledged heartbeat comes first, since it proves the lease. No clock, no async, no randomness except the
+//! seed's. The driver calls it. The rules are those of `clients/spec/machine.md`, and its vectors play here.
 
-mod hand;
+mod in_flight;
 mod jobs;
 mod lease;
 mod leave;
+mod leaving;
 pub(crate) mod limits;
 mod link;
+mod one_way_delay;
+mod registering;
 mod runs;
 mod stream;
 #[cfg(all(test, in_repository))]
 mod tests;
-mod transit;
-pub(crate) mod words;
+pub(crate) mod types;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use self::hand::{Hand, Why};
-use self::jobs::Jobs;
+use self::in_flight::{InFlight, Why};
+use self::jobs::RegisteredJobs;
 use self::lease::Lease;
 use self::leave::Leave;
-use self::link::{Link, Phase};
-use self::transit::Transit;
-use self::words::{Effect, Event, Exit, Now, RunId, Settings};
+use self::link::{Link, LinkPhase};
+use self::one_way_delay::OneWayDelay;
+use self::types::{Effect, Event, Exit, Now, RunId, Settings};
 use crate::hooks::News;
 use crate::mutants;
 use crate::proto::session_request::Frame as Request;
 use crate::proto::session_response::Frame as Response;
 use crate::proto::{CallbackDone, ReportAck, ReportResult};
 
-/// Who the coordinators say we are.
+/// The identity from the coordinators.
 #[derive(Debug, Clone)]
 struct Identity {
     worker_id: String,
@@ -47,25 +49,25 @@ pub(crate) struct Machine {
     link: Link,
     lease: Lease,
     me: Option<Identity>,
-    jobs: Jobs,
-    hand: Hand,
+    jobs: RegisteredJobs,
+    in_flight: InFlight,
     /// How many reports may be unacknowledged on this stream.
     credit: usize,
     /// How long its frames take.
-    transit: Transit,
-    /// Callbacks in user code and when each is over.
+    one_way_delay: OneWayDelay,
+    /// Callbacks in user code, and the deadline of each.
     callbacks: BTreeMap<String, Option<Duration>>,
-    /// Answers to callbacks that found no open stream.
+    /// Answers to callbacks that had no open stream.
     answers: Vec<CallbackDone>,
-    /// The latest answers: one that was lost on its way is asked for again.
+    /// The latest answers: the coordinator asks again for one that was lost on its way.
     answered: VecDeque<CallbackDone>,
     leave: Option<Leave>,
-    /// What is told instead of Left once the leave is through.
+    /// The exit in place of `Left` once the leave is complete.
     after_leave: Option<Exit>,
-    /// Coordinators in a row that rejected us before anyone welcomed us.
+    /// Coordinators in a row that rejected this worker before any welcomed it.
     rejections: usize,
     effects: Vec<Effect>,
-    /// What became of the stream, for hooks and health.
+    /// Events of the stream, for hooks and health.
     news: Vec<News>,
     exited: bool,
 }
@@ -76,10 +78,10 @@ impl Machine {
             link: Link::new(settings.servers.clone(), settings.seed).learning(settings.learn.clone()),
             lease: Lease::none(),
             me: None,
-            jobs: Jobs::new(&settings.jobs),
-            hand: Hand::default(),
+            jobs: RegisteredJobs::new(&settings.jobs),
+            in_flight: InFlight::default(),
             credit: 1,
-            transit: Transit::default(),
+            one_way_delay: OneWayDelay::default(),
             callbacks: BTreeMap::new(),
             answers: Vec::new(),
             answered: VecDeque::new(),
@@ -93,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// What is to be done, in this order.
+    /// The actions, in this order.
     pub(crate) fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
         let mut event = event;
         if !self.exited && proves_lease(&event) {
@@ -119,26 +121,26 @@ impl Machine {
         consider(self.leave.as_ref().map(Leave::deadline));
         consider(self.jobs.retry_at());
         consider(self.callbacks.values().flatten().min().copied());
-        consider(self.hand.wakes_at());
-        consider(self.hand.begins_at());
-        // Nearly always the first one says so.
-        if self.hand.runs.values().any(|held| !held.urgent) {
+        consider(self.in_flight.wakes_at());
+        consider(self.in_flight.begins_at());
+        // Nearly always the first run decides.
+        if self.in_flight.runs.values().any(|run| !run.urgent) {
             consider(Some(lease_end));
         }
         next
     }
 
-    /// When user code must not start any more, as far as is known now.
+    /// From when on user code must not start, as far as is known now.
     pub(crate) fn lease_end(&self) -> Duration {
         self.lease.stops_at().unwrap_or_default()
     }
 
-    /// When user code must have stopped. Half of the stop budget is kept for whatever is slow about stopping it.
+    /// When user code must have stopped. Half of the stop budget is kept for slow stops.
     pub(crate) fn lease_over(&self) -> Duration {
         self.lease.stops_at().map(|stop| stop + self.lease.budget() / 2).unwrap_or_default()
     }
 
-    /// What became of the stream since the last look.
+    /// Events of the stream since the last call.
     pub(crate) fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
@@ -147,7 +149,7 @@ impl Machine {
         self.leave.is_some()
     }
 
-    /// What time alone has brought. The lease first: nothing below may lean on a right that is over.
+    /// The effects of time. The lease first: nothing below may rely on an expired right.
     fn due(&mut self, now: Now) {
         if !self.lease.valid(now.mono) {
             self.stop_all(now, &Why::LeaseEnded);
@@ -171,7 +173,7 @@ impl Machine {
             Event::Frame { connection, frame } if self.counts(connection) => {
                 self.on_frame(now, frame);
             }
-            // Of a stream that we have left.
+            // From an abandoned stream.
             Event::Connected { .. } | Event::Closed { .. } | Event::Frame { .. } => {}
             Event::Ended(ended) => self.on_ended(now, ended),
             Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
@@ -183,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// Whether a connection is the one that we talk over: frames of any other count for nothing.
+    /// Whether a connection is the current one: frames of any other are ignored.
     fn counts(&self, connection: u64) -> bool {
         self.link.current() == Some(connection) || mutants::is_on(mutants::LEFT_STREAMS_HEARD)
     }
@@ -218,24 +220,24 @@ impl Machine {
 
     fn on_report_ack(&mut self, ack: &ReportAck) {
         let Some(id) = ack.run.clone().map(RunId::from) else { return };
-        let Some(report) = self.hand.acknowledge(&id) else { return };
+        let Some(report) = self.in_flight.acknowledge(&id) else { return };
         let ReportAck { code, message, .. } = ack;
         match ack.result() {
             ReportResult::Accepted => {}
-            ReportResult::Invalid if self.hand.replace(&report, &format!("{code}: {message}")) => {
+            ReportResult::Invalid if self.in_flight.replace(&report, &format!("{code}: {message}")) => {
                 tracing::error!(%id, code, "report refused, the run is reported as failed: {message}");
             }
             _ => tracing::warn!(%id, code, "report not accepted: {message}"),
         }
     }
 
-    /// What the new state calls for.
+    /// The actions that the new state requires.
     fn settle(&mut self, now: Now) {
-        // In a burst, user code whose time has come goes before reports of what has ended. No more is due after a few
-        // more events: each brings one run at most, and lets many begin.
-        let begun = self.hand.begins_at().is_none_or(|at| now.mono < at);
+        // In a burst, user code whose time has come runs before reports of what has ended. The wait is a few events:
+        // each brings one run at most, and lets many begin.
+        let begun = self.in_flight.begins_at().is_none_or(|at| now.mono < at);
         if begun && self.link.is_open() {
-            for report in self.hand.sendable(self.credit) {
+            for report in self.in_flight.sendable(self.credit) {
                 self.send(Request::RunCompleted(report));
             }
         }
@@ -260,7 +262,7 @@ impl Machine {
     }
 }
 
-/// An acknowledgement that waited in the socket while the process stood still proves a lease all the same.
+/// An acknowledgement that waited in the socket while the process was frozen still proves a lease.
 pub(crate) fn proves_lease(event: &Event) -> bool {
     matches!(event, Event::Frame { frame: Response::HeartbeatAck(_), .. })
 }

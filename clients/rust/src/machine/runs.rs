@@ -5,18 +5,18 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::hand::{Held, Progress, Stage, Why};
-use super::words::{Effect, Ended, Now, RunId, Start, UserResult};
+use super::in_flight::{InFlightRun, Progress, Stage, Why};
+use super::types::{Effect, Ended, Now, RunId, Start, UserResult};
 use super::{Machine, Request, limits};
 use crate::mutants;
 use crate::proto::{
     Callback, CallbackDone, Cancel, CancelReason, RunCompleted, RunOutcome, RunProgress, RunStarted, Trigger,
 };
 
-/// Runs that begin before anything else is looked at: the user code of the first is not to wait for the last.
+/// How many runs begin before other work gets a turn: the user code of the first must not wait for the last.
 const BEGIN_AT_ONCE: usize = 32;
 
-/// What the check before user code found.
+/// The result of the check before user code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Start,
@@ -31,17 +31,17 @@ impl Machine {
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
         }
-        if self.hand.highest(&id).is_none_or(|seen| id.token > seen) {
+        if self.in_flight.highest(&id).is_none_or(|seen| id.token > seen) {
             self.supersede(now, &id);
         }
         let check = self.check(now, &id);
-        self.hand.see(&id);
+        self.in_flight.see(&id);
         match check {
             Check::Drop => tracing::debug!(%id, "trigger dropped: the run is in flight"),
             Check::NotStarted(why) => {
                 let task = &trigger.task_id;
                 tracing::warn!(job = id.job, item = id.item, token = id.token, task, "not started: {why}");
-                self.hand.report(RunCompleted {
+                self.in_flight.report(RunCompleted {
                     run: Some(id.to_proto()),
                     outcome: RunOutcome::NotStarted.into(),
                     error: why,
@@ -54,28 +54,28 @@ impl Machine {
         }
     }
 
-    /// A higher token says that an older run of the item is not believed any more.
+    /// A higher token means that reports of an older run of the item are no longer accepted.
     fn supersede(&mut self, now: Now, id: &RunId) {
-        if let Some(older) = self.hand.occupant(id).cloned() {
+        if let Some(older) = self.in_flight.occupant(id).cloned() {
             self.stop(now, &older, &Why::Fenced(format!("run {} of the item took its place", id.token)));
         }
     }
 
-    /// What must hold before user code starts. That the stream is current was checked when the frame came in.
+    /// What must hold before user code starts. The stream was checked when the frame arrived.
     pub(super) fn check(&self, now: Now, id: &RunId) -> Check {
         let no = |why: &str| Check::NotStarted(why.to_owned());
-        let seen = self.hand.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
-        if self.hand.has(id) && !mutants::is_on(mutants::TOKENS_UNCHECKED) {
+        let seen = self.in_flight.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
+        if self.in_flight.has(id) && !mutants::is_on(mutants::TOKENS_UNCHECKED) {
             return Check::Drop;
         }
         if let Some(seen) = seen.filter(|seen| id.token <= *seen) {
-            // It is over here, or older than what the item has seen. Who asks has to know.
+            // The run is over here, or older than one that the item has seen. The coordinator must know.
             return Check::NotStarted(format!("a run {seen} of the item was seen already"));
         }
         if !self.lease.valid(now.mono) && !mutants::is_on(mutants::START_WITHOUT_LEASE) {
             return no("the worker's lease is over");
         }
-        let occupant = self.hand.occupant(id).filter(|_| !mutants::is_on(mutants::OCCUPIED_ITEMS_START));
+        let occupant = self.in_flight.occupant(id).filter(|_| !mutants::is_on(mutants::OCCUPIED_ITEMS_START));
         if let Some(other) = occupant {
             return Check::NotStarted(format!("run {} of this item is still in user code", other.token));
         }
@@ -88,7 +88,7 @@ impl Machine {
         if self.leave.as_ref().is_some_and(super::Leave::said_goodbye) {
             return no("the worker has said goodbye");
         }
-        if self.hand.runs.len() >= self.settings.slots as usize {
+        if self.in_flight.runs.len() >= self.settings.slots as usize {
             return no("every slot of the worker is taken");
         }
         Check::Start
@@ -99,8 +99,8 @@ impl Machine {
         let fire = trigger.fire_time.and_then(|time| SystemTime::try_from(time).ok());
         let until = starts_in
             .filter(|starts_in| !starts_in.is_zero())
-            .map(|starts_in| now.mono + self.transit.left(now.mono, fire, starts_in));
-        let held = Held {
+            .map(|starts_in| now.mono + self.one_way_delay.remaining_wait(now.mono, fire, starts_in));
+        let run = InFlightRun {
             stage: until.map_or(Stage::InCode, |until| Stage::Waiting { until }),
             attempt: trigger.attempt.max(1),
             began: now.wall,
@@ -118,9 +118,9 @@ impl Machine {
             props: self.jobs.props(&id.job),
             trigger: Arc::new(trigger),
         };
-        self.hand.runs.insert(id.clone(), held);
+        self.in_flight.runs.insert(id.clone(), run);
         match until {
-            Some(until) => self.hand.wait(until, id),
+            Some(until) => self.in_flight.wait(until, id),
             None => {
                 self.begin(now, &id);
                 self.announce(&id);
@@ -130,100 +130,101 @@ impl Machine {
 
     /// The run's time has come.
     fn begin(&mut self, now: Now, id: &RunId) {
-        let Some(held) = self.hand.runs.get_mut(id) else { return };
-        let timeout: Option<Duration> = held.trigger.timeout.and_then(|timeout| timeout.try_into().ok());
-        held.times_out_at = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
-        held.began = now.wall;
-        let wakes = held.wakes_at();
-        self.hand.wake_at(wakes);
+        let Some(run) = self.in_flight.runs.get_mut(id) else { return };
+        let timeout: Option<Duration> = run.trigger.timeout.and_then(|timeout| timeout.try_into().ok());
+        run.times_out_at = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
+        run.began = now.wall;
+        let wakes = run.wakes_at();
+        self.in_flight.wake_at(wakes);
         self.start(now, id);
     }
 
     /// Lets one attempt into user code.
     fn start(&mut self, now: Now, id: &RunId) {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
-        let Some(held) = self.hand.runs.get_mut(id) else { return };
-        held.stage = Stage::InCode;
-        held.unannounced = Some(now.wall);
+        let Some(run) = self.in_flight.runs.get_mut(id) else { return };
+        run.stage = Stage::InCode;
+        run.unannounced = Some(now.wall);
         let start = Start {
             id: id.clone(),
-            attempt: held.attempt,
-            trigger: held.trigger.clone(),
-            props: held.props.clone(),
-            offset: held.offset.clone().unwrap_or_else(|| held.trigger.offset.clone()),
+            attempt: run.attempt,
+            trigger: run.trigger.clone(),
+            props: run.props.clone(),
+            offset: run.offset.clone().unwrap_or_else(|| run.trigger.offset.clone()),
             instance_id,
-            timeout: held.times_out_at.map(|at| at.saturating_sub(now.mono)),
+            timeout: run.times_out_at.map(|at| at.saturating_sub(now.mono)),
         };
         self.effects.push(Effect::Start(start));
     }
 
-    /// Says that user code has begun.
+    /// Reports that user code has begun.
     fn announce(&mut self, id: &RunId) {
         let open = self.link.is_open();
-        if let Some(held) = self.hand.runs.get_mut(id).filter(|_| open) {
-            self.effects.extend(held.announce(id));
+        if let Some(run) = self.in_flight.runs.get_mut(id).filter(|_| open) {
+            self.effects.extend(run.announce(id));
         }
     }
 
-    /// With every heartbeat, what has not been said of runs. Those that begin together, at their time, are announced
-    /// here if they have not ended by then: in a burst there is something better to do than to say so.
+    /// With every heartbeat, announces what is not announced yet. Runs that begin together, at their time, are
+    /// announced here if they have not ended by then: in a burst, starting runs comes first.
     pub(super) fn announce_runs(&mut self, now: Now) {
-        for (id, held) in &mut self.hand.runs {
-            self.effects.extend(held.announce(id));
-            self.effects.extend(held.progress.take(now.mono, id));
+        for (id, run) in &mut self.in_flight.runs {
+            self.effects.extend(run.announce(id));
+            self.effects.extend(run.progress.take(now.mono, id));
         }
     }
 
     pub(super) fn on_ended(&mut self, now: Now, mut ended: Ended) {
         let id = ended.id.clone();
-        let Some(held) = self.hand.runs.get_mut(&id) else { return };
-        if held.attempt != ended.attempt || held.stage != Stage::InCode {
+        let Some(run) = self.in_flight.runs.get_mut(&id) else { return };
+        if run.attempt != ended.attempt || run.stage != Stage::InCode {
             return;
         }
-        held.offset = ended.offset.take().or(held.offset.take());
-        held.processed = held.processed.saturating_add(ended.processed);
-        held.failed = held.failed.saturating_add(ended.failed);
+        run.offset = ended.offset.take().or(run.offset.take());
+        run.processed = run.processed.saturating_add(ended.processed);
+        run.failed = run.failed.saturating_add(ended.failed);
         let may_retry = matches!(&ended.result, UserResult::Failed { retry: true, .. });
-        if may_retry && held.stop.is_none() && held.attempt < held.trigger.max_attempts {
-            held.stage = Stage::Backoff { until: now.mono + pause_after(&held.trigger, held.attempt) };
-            let (attempt, task) = (held.attempt, &held.trigger.task_id);
+        if may_retry && run.stop.is_none() && run.attempt < run.trigger.max_attempts {
+            run.stage = Stage::Backoff { until: now.mono + pause_after(&run.trigger, run.attempt) };
+            let (attempt, task) = (run.attempt, &run.trigger.task_id);
             tracing::warn!(%id, attempt, task, "attempt failed, another follows: {:?}", ended.result);
-            let wakes = held.wakes_at();
-            self.hand.wake_at(wakes);
+            let wakes = run.wakes_at();
+            self.in_flight.wake_at(wakes);
             return;
         }
-        self.hand.finish(now, &id, Some(ended));
+        self.in_flight.finish(now, &id, Some(ended));
     }
 
     pub(super) fn runs_due(&mut self, now: Now) {
         for _ in 0..BEGIN_AT_ONCE {
-            let Some(id) = self.hand.take_due(now.mono) else { break };
+            let Some(id) = self.in_flight.take_due(now.mono) else { break };
             self.begin(now, &id);
         }
-        if self.hand.wakes_at().is_none_or(|at| now.mono < at) {
+        if self.in_flight.wakes_at().is_none_or(|at| now.mono < at) {
             return;
         }
-        let due = self.hand.runs.iter().filter(|(_, held)| held.wakes_at().is_some_and(|at| now.mono >= at));
+        let due =
+            self.in_flight.runs.iter().filter(|(_, run)| run.wakes_at().is_some_and(|at| now.mono >= at));
         let due: Vec<RunId> = due.map(|(id, _)| id.clone()).collect();
         for id in due {
-            let Some(held) = self.hand.runs.get_mut(&id) else { continue };
-            if held.stop.is_none() && held.times_out_at.is_some_and(|at| now.mono >= at) {
+            let Some(run) = self.in_flight.runs.get_mut(&id) else { continue };
+            if run.stop.is_none() && run.times_out_at.is_some_and(|at| now.mono >= at) {
                 self.stop(now, &id, &Why::TimedOut);
                 continue;
             }
-            if held.abort_at.is_some_and(|at| now.mono >= at) {
-                held.abort_at = None;
-                held.aborted = true;
+            if run.abort_at.is_some_and(|at| now.mono >= at) {
+                run.abort_at = None;
+                run.aborted = true;
                 self.effects.push(Effect::Abort(id));
                 continue;
             }
-            if matches!(held.stage, Stage::Backoff { until } if now.mono >= until) {
-                held.attempt += 1;
+            if matches!(run.stage, Stage::Backoff { until } if now.mono >= until) {
+                run.attempt += 1;
                 self.start(now, &id);
                 self.announce(&id);
             }
         }
-        self.hand.look_when();
+        self.in_flight.look_when();
     }
 
     pub(super) fn on_cancel(&mut self, now: Now, cancel: Cancel) {
@@ -238,26 +239,26 @@ impl Machine {
     }
 
     pub(super) fn stop_all(&mut self, now: Now, why: &Why) {
-        // Those that were told so before have nothing new to hear.
-        let told = |held: &Held| held.urgent || held.stop.as_ref() == Some(why);
-        let untold = self.hand.runs.iter().filter(|(_, held)| !told(held));
+        // Skip runs that already have this reason.
+        let told = |run: &InFlightRun| run.urgent || run.stop.as_ref() == Some(why);
+        let untold = self.in_flight.runs.iter().filter(|(_, run)| !told(run));
         let untold: Vec<RunId> = untold.map(|(id, _)| id.clone()).collect();
         for id in untold {
             self.stop(now, &id, why);
         }
     }
 
-    /// Tells a run to stop. The first reason stays, unless another run has taken its place; a more urgent one makes it
-    /// sooner.
+    /// Tells a run to stop. The first reason stays, unless another run has taken its place; a more urgent one shortens
+    /// the grace.
     fn stop(&mut self, now: Now, id: &RunId, why: &Why) {
         let grace = if why.urgent() { self.lease.budget() } else { self.settings.stop_grace };
-        let Some(held) = self.hand.runs.get_mut(id) else { return };
-        let first = held.stop.is_none();
-        held.urgent |= why.urgent();
+        let Some(run) = self.in_flight.runs.get_mut(id) else { return };
+        let first = run.stop.is_none();
+        run.urgent |= why.urgent();
         let fenced = |why: &Why| matches!(why, Why::Fenced(_));
-        if first || fenced(why) && !held.stop.as_ref().is_some_and(fenced) {
-            held.stop = Some(why.clone());
-            let task = &held.trigger.task_id;
+        if first || fenced(why) && !run.stop.as_ref().is_some_and(fenced) {
+            run.stop = Some(why.clone());
+            let task = &run.trigger.task_id;
             tracing::warn!(
                 job = id.job,
                 item = id.item,
@@ -267,48 +268,48 @@ impl Machine {
                 why.text()
             );
         }
-        if held.stage != Stage::InCode {
-            return self.hand.finish(now, id, None);
+        if run.stage != Stage::InCode {
+            return self.in_flight.finish(now, id, None);
         }
-        if !held.aborted && (first || why.urgent()) {
+        if !run.aborted && (first || why.urgent()) {
             let at = now.mono + grace;
-            held.abort_at = Some(held.abort_at.map_or(at, |before| before.min(at)));
-            self.hand.wake_at(Some(at));
+            run.abort_at = Some(run.abort_at.map_or(at, |before| before.min(at)));
+            self.in_flight.wake_at(Some(at));
         }
         if first {
             self.effects.push(Effect::Cancel(id.clone()));
         }
     }
 
-    /// The identity under which the runs were started is dead.
+    /// The identity under which the runs were started was marked dead.
     pub(super) fn disown_all(&mut self, now: Now) {
-        self.hand.disown();
+        self.in_flight.disown();
         self.stop_all(now, &Why::Fenced("the worker was marked dead".into()));
     }
 
     pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {
-        let Some(held) = self.hand.runs.get_mut(id) else { return };
-        held.progress.latest = (percent.min(100), limits::cut(message, limits::PROGRESS_BYTES));
-        held.progress.waits = true;
+        let Some(run) = self.in_flight.runs.get_mut(id) else { return };
+        run.progress.latest = (percent.min(100), limits::cut(message, limits::PROGRESS_BYTES));
+        run.progress.waits = true;
         if self.link.is_open() {
-            self.effects.extend(held.progress.take(now.mono, id));
+            self.effects.extend(run.progress.take(now.mono, id));
         }
     }
 
     pub(super) fn on_offset(&mut self, now: Now, id: &RunId, offset: Bytes) {
-        let Some(held) = self.hand.runs.get_mut(id) else { return };
-        held.progress.offset = Some(offset);
-        held.progress.offset_waits = true;
-        held.progress.offset_at.get_or_insert(now.mono);
+        let Some(run) = self.in_flight.runs.get_mut(id) else { return };
+        run.progress.offset = Some(offset);
+        run.progress.offset_waits = true;
+        run.progress.offset_at.get_or_insert(now.mono);
         if self.link.is_open() {
-            self.effects.extend(held.progress.take(now.mono, id));
+            self.effects.extend(run.progress.take(now.mono, id));
         }
     }
 
-    /// Another coordinator may not know how far runs have come.
+    /// Sends all offsets again: another coordinator may not know them.
     pub(super) fn say_offsets_again(&mut self) {
-        for held in self.hand.runs.values_mut() {
-            held.progress.offset_waits |= held.progress.offset.is_some();
+        for run in self.in_flight.runs.values_mut() {
+            run.progress.offset_waits |= run.progress.offset.is_some();
         }
     }
 
@@ -358,7 +359,7 @@ impl Machine {
         }
     }
 
-    /// The drain deadline is theirs too.
+    /// The drain deadline applies to callbacks too.
     pub(super) fn stop_callbacks(&mut self) {
         let all: Vec<String> = self.callbacks.keys().cloned().collect();
         for callback_id in all {
@@ -384,12 +385,12 @@ pub(super) fn pause_after(trigger: &Trigger, attempt: u32) -> Duration {
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 impl Progress {
-    /// What may be said now.
+    /// The progress that may be sent now.
     fn take(&mut self, now: Duration, id: &RunId) -> Option<Effect> {
         if self.sent_at.is_some_and(|at| now < at + PROGRESS_EVERY) {
             return None;
         }
-        // A run that is over sooner says how far it has come with its end alone.
+        // A run that ends sooner reports its offset with its end only.
         let settled = self.offset_at.is_some_and(|at| now >= at + PROGRESS_EVERY);
         if !(self.waits || self.offset_waits && settled) {
             return None;
@@ -402,8 +403,8 @@ impl Progress {
     }
 }
 
-impl Held {
-    /// What says that user code has begun, once for each attempt.
+impl InFlightRun {
+    /// The frame that announces that user code has begun, once for each attempt.
     fn announce(&mut self, id: &RunId) -> Option<Effect> {
         if self.stage != Stage::InCode {
             return None;
@@ -412,17 +413,17 @@ impl Held {
         Some(Effect::Send(Request::RunStarted(RunStarted { run, started_at, attempt: self.attempt })))
     }
 
-    /// Whether user code was never called, for all that it was let begin: the last look was against its first attempt.
+    /// Whether user code was never called although it was allowed to begin: the last check refused its first attempt.
     pub(super) fn never_began(&self, ended: Option<&Ended>) -> bool {
         let not_begun = ended.is_some_and(|ended| ended.result == UserResult::NotBegun);
         not_begun && self.attempt == self.trigger.attempt.max(1)
     }
 
-    /// When time alone has something for this run.
+    /// The next timer of this run.
     pub(super) fn wakes_at(&self) -> Option<Duration> {
         let backoff = match self.stage {
             Stage::Backoff { until } => Some(until),
-            // Those that wait for their time are kept by it.
+            // Waiting runs have a queue of their own.
             Stage::InCode | Stage::Waiting { .. } => None,
         };
         let times_out_at = self.times_out_at.filter(|_| self.stop.is_none());

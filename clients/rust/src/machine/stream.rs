@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
 use super::link::{BACKOFF_MOST, BACKOFF_MOST_LEAVING};
-use super::words::{Effect, Exit, Now};
-use super::{Identity, Machine, Phase, Request, Transit};
-use crate::connect::LinkError;
+use super::types::{Effect, Exit, Now};
+use super::{Identity, LinkPhase, Machine, OneWayDelay, Request};
 use crate::hooks::News;
+use crate::link_error::LinkError;
 use crate::mutants;
 use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 
@@ -18,22 +18,22 @@ impl Machine {
         let silence = self.lease.silence();
         let lease_end = self.lease.stops_at().unwrap_or_default();
         match &self.link.phase {
-            Phase::Waiting { until } if now.mono >= *until => {
+            LinkPhase::Waiting { until } if now.mono >= *until => {
                 let (connection, address) = self.link.dial(now.mono);
                 self.effects.push(Effect::Connect { connection, address });
             }
-            Phase::Connecting { until } if now.mono >= *until => self.lose(now, "no connection in time"),
-            Phase::Greeting { until, .. } if now.mono >= *until => self.lose(now, "no welcome in time"),
-            Phase::Open(open) if now.mono >= open.dead_at(silence, lease_end) => {
+            LinkPhase::Connecting { until } if now.mono >= *until => self.lose(now, "no connection in time"),
+            LinkPhase::Greeting { until, .. } if now.mono >= *until => self.lose(now, "no welcome in time"),
+            LinkPhase::Open(open) if now.mono >= open.dead_at(silence, lease_end) => {
                 self.lose(now, "the coordinator is silent");
             }
-            Phase::Open(open) if now.mono >= open.beats.next_at() => self.beat(now),
+            LinkPhase::Open(open) if now.mono >= open.beats.next_at() => self.beat(now),
             _ => {}
         }
     }
 
     pub(super) fn on_connected(&mut self, now: Now) {
-        if !matches!(self.link.phase, Phase::Connecting { .. }) {
+        if !matches!(self.link.phase, LinkPhase::Connecting { .. }) {
             return;
         }
         let stream_number = self.link.greet(now.mono);
@@ -47,7 +47,7 @@ impl Machine {
             address: self.settings.address.clone(),
             labels: self.settings.labels.clone(),
             slots: self.settings.slots,
-            runs_in_flight: if forgets { Vec::new() } else { self.hand.refs() },
+            runs_in_flight: if forgets { Vec::new() } else { self.in_flight.refs() },
             client: CLIENT.into(),
             sent_at: Some(now.wall.into()),
             jobs: self.jobs.registered(),
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     pub(super) fn on_welcome(&mut self, now: Now, welcome: Welcome) {
-        let Phase::Greeting { hello_at, .. } = self.link.phase else { return };
+        let LinkPhase::Greeting { hello_at, .. } = self.link.phase else { return };
         let hello_at = if mutants::is_on(mutants::LEASE_FROM_WELCOME) { now.mono } else { hello_at };
         let same = self.me.as_ref().is_none_or(|me| me.worker_id == welcome.worker_id);
         let (instance, coordinator) = (&welcome.instance_id, &welcome.coordinator_id);
@@ -84,8 +84,8 @@ impl Machine {
         let interval = self.lease.interval(positive(welcome.heartbeat_interval).unwrap_or(DEFAULT_BEAT));
         self.link.welcome(now.mono, Beats::new(hello_at, interval), welcome.coordinators);
         self.credit = welcome.max_unacknowledged_reports.max(1) as usize;
-        self.transit = Transit::default();
-        self.hand.resend();
+        self.one_way_delay = OneWayDelay::default();
+        self.in_flight.resend();
         self.say_offsets_again();
         match &mut self.leave {
             Some(_) if mutants::is_on(mutants::LEAVE_NOT_REPEATED) => {}
@@ -131,7 +131,7 @@ impl Machine {
     }
 
     pub(super) fn on_closed(&mut self, now: Now, error: LinkError) {
-        // In a row: one that is only not there may be the one that takes us.
+        // In a row: a coordinator that is only unreachable may be one that accepts this worker.
         self.rejections = if self.me.is_none() && error.rejected() { self.rejections + 1 } else { 0 };
         if self.rejections > 0 && self.rejections >= self.link.addresses() {
             return self.exit(Exit::Rejected(error));
@@ -155,19 +155,19 @@ impl Machine {
         let failed = if self.link.is_open() { "disconnected from" } else { "cannot connect to" };
         let server = self.link.address();
         let pause = self.link.lose(now.mono, most).as_secs_f64();
-        self.hand.let_go();
+        self.in_flight.drop_unstarted();
         if let Some(leave) = &mut self.leave {
             leave.restart();
         }
         tracing::warn!(
-            in_flight = self.hand.refs().len(),
+            in_flight = self.in_flight.refs().len(),
             "{failed} {server}: {why}; retrying in {pause:.1}s"
         );
     }
 
     fn beat(&mut self, now: Now) {
         self.announce_runs(now);
-        let runs_in_flight = self.hand.refs();
+        let runs_in_flight = self.in_flight.refs();
         let Some(open) = self.link.open() else { return };
         let sequence = open.beats.send(now.mono);
         let lease = prost_types::Duration::try_from(self.lease.length()).ok();
@@ -175,7 +175,7 @@ impl Machine {
     }
 }
 
-/// A duration that the coordinator has set to something.
+/// A duration, if the coordinator has set it.
 fn positive(duration: Option<prost_types::Duration>) -> Option<Duration> {
     duration.and_then(|duration| duration.try_into().ok()).filter(|duration| *duration > Duration::ZERO)
 }

@@ -110,7 +110,7 @@ async fn runs_are_told_to_stop_before_the_lease_ends_less_the_budget_and_dropped
     a.started().await;
     coordinators.go_down();
     drop(a);
-    // Nothing answers any more: wait for the state, the clock moves by itself.
+    // Nothing answers from here on: wait for the state; the clock advances by itself.
     while times.lock().unwrap().len() < 2 {
         tokio::time::sleep(ms(10)).await;
     }
@@ -135,7 +135,7 @@ async fn a_run_stopped_by_its_lease_is_reported_aborted_after_the_next_welcome()
     a.started().await;
     a.acknowledges = false;
     a.closed().await;
-    // Connections are taken and never answered.
+    // Connections are accepted and never answered.
     let since = Instant::now();
     let mut next = loop {
         let mut peer = coordinators.accept().await;
@@ -219,7 +219,7 @@ async fn dropping_the_worker_is_a_crash() {
     assert!(*gone.lock().unwrap(), "the handler went with it");
 }
 
-/// The same seed, the same conversation: what a simulation stands on.
+/// The same seed gives the same conversation: a simulation depends on it.
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_times() {
     let mut traces = Vec::new();

@@ -14,7 +14,7 @@ use rosterd_client::fence::{Fenced, Guard, postgres, redis, s3};
 use tempfile::TempDir;
 
 const SHORT: Guard<'_> = Guard::new("hello", 0, 999_999_999_999_999);
-/// Both above what a double can tell apart.
+/// A double cannot tell them apart.
 const OLD: Guard<'_> = Guard::new("hello", 0, 9_007_199_254_740_993);
 const NEW: Guard<'_> = Guard::new("hello", 0, 9_007_199_254_740_994);
 
@@ -31,7 +31,7 @@ impl Drop for Server {
     }
 }
 
-/// No server can be given port 0 and asked for it.
+/// None of the servers reports its port if it gets port 0.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -54,14 +54,14 @@ fn text(bytes: &[u8]) -> String {
 
 // PostgreSQL.
 
-/// A program of the newest version that is there.
+/// A program of the newest installed version.
 fn of_postgres(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL: apt-get install postgresql");
     let newest = versions.map(|entry| entry.unwrap().path()).max().expect("a version of PostgreSQL");
     newest.join("bin").join(program)
 }
 
-/// PostgreSQL does not run as root: then it is the user of Debian's package.
+/// PostgreSQL does not run as root: as root, use the user of Debian's package.
 fn as_its_user(program: &Path) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
@@ -113,7 +113,7 @@ fn write(server: &Server, run: Guard<'_>, amount: u32) -> Result<(), Fenced> {
     let (job, item, token) = postgres::values(run);
     let prepare = format!("PREPARE claim (text, int, bigint) AS {}", postgres::CLAIM);
     let claim = format!("EXECUTE claim ('{job}', {item}, {token})");
-    // The command line cannot look before it goes on, so the write has the same condition.
+    // The command line cannot check in between, so the write has the same condition.
     let condition =
         format!("(SELECT token FROM rosterd_tokens WHERE job = '{job}' AND item = {item}) = {token}");
     let update = format!("UPDATE account SET amount = {amount} WHERE {condition}");
@@ -138,7 +138,7 @@ fn in_postgres_a_transaction_of_an_older_run_is_refused() {
     assert_eq!(sql(&server, "SELECT amount FROM account").trim(), "4");
     let other = Guard::new("hello", 1, 1);
     assert_eq!(write(&server, other, 7), Ok(()), "each item has tokens of its own");
-    // The look that locks nothing.
+    // The check that locks nothing.
     let (job, item, _) = postgres::values(OLD);
     let prepare = format!("PREPARE seen (text, int) AS {}", postgres::SEEN);
     let said = sql(&server, &format!("{prepare}; EXECUTE seen ('{job}', {item})"));
@@ -194,7 +194,7 @@ fn in_redis_a_key_that_a_newer_run_has_written_is_refused_to_an_older_one() {
 
 // S3.
 
-/// Of the environment that `cargo xtask setup` makes for the Python client.
+/// From the environment that `cargo xtask setup` creates for the Python client.
 fn start_s3() -> Server {
     let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/moto_server");
     let program = std::env::var_os("ROSTERD_S3_SERVER").map_or_else(ours, PathBuf::from);
@@ -213,7 +213,7 @@ fn start_s3() -> Server {
 
 struct Bucket {
     server: Server,
-    /// What another does right before the next put, once.
+    /// Another run's action right before the next put, once.
     between: Mutex<Option<Between>>,
 }
 
@@ -239,7 +239,7 @@ impl Bucket {
         bucket
     }
 
-    /// The server wants a name and looks at no signature.
+    /// The server requires a name and does not check signatures.
     fn ask(&self, method: &str, key: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.server.port))?;
         let scope = "Credential=tests/20260101/us-east-1/s3/aws4_request";
@@ -322,7 +322,7 @@ async fn in_s3_an_object_that_a_newer_run_has_put_is_kept_also_between_look_and_
         put(key, "last", NEW).await.unwrap();
         assert_eq!(bucket.holds(key), "last");
     }
-    // What was looked at is gone when it is to be replaced.
+    // The object that was read is gone before it is replaced.
     *bucket.between.lock().unwrap() = Some(Between::Deletes);
     put("report", "made anew", NEW).await.unwrap();
     assert_eq!(bucket.holds("report"), "made anew");

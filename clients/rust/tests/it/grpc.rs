@@ -25,7 +25,7 @@ use crate::script::*;
 
 type Responses = futures_util::stream::BoxStream<'static, Result<SessionResponse, Status>>;
 
-/// Hands every stream to the test.
+/// Passes every stream to the test.
 #[derive(Clone)]
 struct Server {
     peers: mpsc::UnboundedSender<Peer>,
@@ -51,7 +51,7 @@ impl StreamingService<SessionRequest> for Server {
             let mut incoming = request.into_inner();
             let (requests, requests_out) = mpsc::channel(64);
             let (responses, mut responses_out) = mpsc::channel::<Result<SessionResponse, LinkError>>(64);
-            // As a coordinator may: no answer, not even headers, before the Hello is here.
+            // A coordinator may do this: no answer, not even headers, before the Hello.
             let Some(Ok(hello)) = incoming.next().await else { return Err(Status::aborted("no hello")) };
             let _ = requests.send(hello).await;
             tokio::spawn(async move {
@@ -173,7 +173,7 @@ async fn heartbeats_go_on_while_a_handler_blocks_its_runtime_for_longer_than_its
     let (address, mut peers) = serve(None);
     let (open, gate) = blocking::channel();
     let lease = ms(6000);
-    // The coordinator lives on a thread of its own: the handler blocks this one.
+    // The coordinator runs on a thread of its own: the handler blocks this one.
     let coordinator = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
@@ -231,7 +231,7 @@ async fn the_first_signal_leaves_and_the_second_exits_at_once() {
     peer.asks_to_drain().await;
     assert!(!worker.is_finished());
     let ended = loop {
-        // Those within a second of the first are the first.
+        // Those within a second of the first count as the first.
         kill_process(getpid(), Signal::INT).unwrap();
         if let Ok(ended) = tokio::time::timeout(ms(20), &mut worker).await {
             break ended.unwrap();

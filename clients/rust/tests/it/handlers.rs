@@ -1,4 +1,4 @@
-//! User code: panics, attempts, hooks, dataflow, callbacks, what a run can see and say.
+//! User code: panics, attempts, hooks, dataflow, callbacks, what a run can see and report.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

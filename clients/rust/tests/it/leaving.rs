@@ -31,7 +31,7 @@ async fn a_leave_finishes_the_runs_and_waits_for_every_acknowledgement() {
     a.say(Response::Draining(proto::Draining {})).await;
     a.live(ms(20_000)).await;
     assert!(a.beats.len() >= 19, "heartbeats go on while draining: {}", a.beats.len());
-    // The stream ends in the middle of it: the next one is asked again.
+    // The stream ends in the middle of it: the worker asks again on the next one.
     drop(a);
     let mut b = coordinators.attach().await;
     b.asks_to_drain().await;

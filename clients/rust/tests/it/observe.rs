@@ -1,4 +1,4 @@
-//! What can be seen of a worker from outside: hooks, and the ids of its runs in every line.
+//! The observability of a worker: hooks, and the ids of its runs in every log line.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A coordinator that says what a test tells it, and the network between.
+//! A coordinator that a test scripts, and the network between.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ impl Coordinators {
         Self { dials: dials_out, net: Net { dials, down: Arc::default() } }
     }
 
-    /// From now on nobody can be reached.
+    /// From now on no coordinator can be reached.
     pub(crate) fn go_down(&self) {
         *self.net.down.lock().unwrap() = true;
     }
@@ -165,9 +165,9 @@ impl Peer {
         }
     }
 
-    /// The next frame that `which` picks; others are passed over.
+    /// The next frame that `which` picks; others are skipped.
     pub(crate) async fn until<T>(&mut self, which: impl Fn(Request) -> Option<T>) -> T {
-        // Under a clock that stands still heartbeats would follow one another for ever.
+        // Under a stopped clock heartbeats would follow one another forever.
         for _ in 0..10_000 {
             let frame = self.next().await.expect("the stream is open");
             if let Some(picked) = which(frame) {
@@ -177,7 +177,7 @@ impl Peer {
         panic!("10,000 frames came, and not the one that was waited for");
     }
 
-    /// Lives beside the worker for a while; what it says is dropped.
+    /// Answers the worker for a while; its frames are dropped.
     pub(crate) async fn live(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while let Ok(Some(_)) = tokio::time::timeout_at(end, self.next()).await {}

@@ -1,4 +1,4 @@
-//! A process that stands still in the middle of a burst.
+//! A process that is frozen in the middle of a burst.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -13,7 +13,7 @@ use rosterd_client::{Job, Run, Worker};
 
 use crate::script::*;
 
-/// A clock that a test puts forward, as if the process had stood still.
+/// A clock that a test advances, as if the process had been frozen.
 #[derive(Clone)]
 struct Jumps {
     inner: TokioClock,
@@ -40,7 +40,7 @@ impl Clock for Jumps {
     }
 }
 
-/// What has ended while frames that waited in the socket are gone through is reported like any other end.
+/// A run that ends while frames from the socket are processed is reported like any other.
 #[tokio::test(start_paused = true)]
 async fn a_burst_in_which_the_process_stands_still_loses_no_report() {
     const RUNS: u32 = 1_000;

@@ -1,5 +1,5 @@
-//! With the feature `opentelemetry` a handler runs within its fire's trace, whatever kind of handler it is, and every line of it
-//! has the ids. A program has one tracer: so this is a program and a test of its own.
+//! With the feature `opentelemetry` a handler runs within its fire's trace, whatever kind of handler it is, and every
+//! line of it has the ids. A program has one tracer, so this is a separate test program.
 
 #[path = "../it/script.rs"]
 #[allow(dead_code, clippy::disallowed_methods, reason = "more of it is for the other tests, which measure")]
@@ -45,7 +45,7 @@ impl Kept {
     }
 }
 
-/// What user code does: a span of its own, below whatever is current.
+/// The work of user code: a span of its own, below the current one.
 fn works() -> String {
     let current = Context::current();
     global::tracer("user").start_with_context("of the user", &current).end();
@@ -110,7 +110,7 @@ async fn a_handler_runs_within_the_trace_of_its_run() {
 
     let kept = Kept::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build();
-    // It records by itself, too.
+    // It also records by itself.
     provider.tracer("here").start("before").end();
     assert!(kept.take().contains_key("before"));
     global::set_tracer_provider(provider);

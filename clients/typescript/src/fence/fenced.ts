@@ -1,6 +1,6 @@
-/** What all fences share. */
+/** Shared code of all fences. */
 
-/** What a fence has to know of a run: a `Run` has it all. */
+/** What a fence needs from a run; a `Run` has all of it. */
 export interface Guarded {
   readonly job: string;
   readonly item: number;
@@ -17,7 +17,7 @@ export class Fenced extends Error {
     /** Which write was refused. */
     readonly what: string,
     readonly token: bigint,
-    /** The token that the store has seen; undefined: the store does not say. */
+    /** The token that the store has seen; undefined: unknown. */
     readonly seen: bigint | undefined,
   ) {
     const than = seen === undefined ? "a higher one was seen" : `token ${String(seen)} was seen`;

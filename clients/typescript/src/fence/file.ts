@@ -1,7 +1,7 @@
 /**
- * Files: each run writes a name of its own, which ends in its token, and the highest token is the file. A run that wakes
- * after another has taken its place can only make a name that nobody reads any more. No lock is needed, so none is left
- * behind by a process that dies, or is believed to be held by one that sleeps.
+ * Files: each run writes its own name, which ends in its token; readers use the highest token. A run that resumes after
+ * another has taken its place can only create a name that is no longer read. No lock is needed, so a process that dies
+ * leaves none behind, and a sleeping one does not appear to hold one.
  */
 
 import { open, readdir, readFile, rename, rm } from "node:fs/promises";
@@ -34,18 +34,18 @@ export class FencedFile {
       await rm(unfinished, { force: true });
     }
     await synced(dirname(this.#path));
-    // A newer run may have come meanwhile: nobody reads ours then.
+    // A newer run may have written meanwhile: then readers ignore ours.
     await this.#judge(run);
     for (const token of await this.#tokens()) if (token < run.token) await rm(this.#name(token), { force: true });
   }
 
-  /** Where the content is that counts now; undefined: none was written. It may be removed by a newer write. */
+  /** The path of the current content; undefined: none was written. A newer write may remove it. */
   async current(): Promise<string | undefined> {
     const token = (await this.#tokens()).at(-1);
     return token === undefined ? undefined : this.#name(token);
   }
 
-  /** The content that counts now; undefined: none was written. */
+  /** The current content; undefined: none was written. */
   async read(): Promise<Buffer | undefined> {
     for (;;) {
       const path = await this.current();
@@ -53,7 +53,7 @@ export class FencedFile {
       try {
         return await readFile(path);
       } catch (error) {
-        // Replaced between the two: then there is a newer one.
+        // It was replaced between the two steps: there is a newer one.
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       }
     }
@@ -89,7 +89,7 @@ async function writeDurably(path: string, content: Uint8Array | string): Promise
 }
 
 async function synced(folder: string): Promise<void> {
-  // There a folder cannot be synced, and a rename is written through by itself.
+  // Windows cannot sync a folder, and writes a rename through by itself.
   if (process.platform === "win32") return;
   const handle = await open(folder, "r");
   try {

@@ -1,9 +1,9 @@
 /**
- * Writes that a run which another one has replaced can no longer do: each carries the run's fencing token, and the store
- * refuses it once it has seen a higher one.
+ * Writes that a replaced run can no longer do: each carries the run's fencing token, and the store refuses it once it
+ * has seen a higher one.
  *
- * The lease makes two runs of an item at a time rare; a process that stood still in the middle of a write can still wake
- * after its lease. Only the store can tell then. None of these helpers needs a library beyond the client that the program
+ * The lease makes two runs of an item at a time rare; a process that was frozen in the middle of a write can still
+ * resume after its lease. Only the store can detect that. These helpers need only the client library that the program
  * has anyway.
  *
  * @packageDocumentation

@@ -1,14 +1,14 @@
 /**
- * PostgreSQL: a row per item holds the highest token. To lock and compare it in the transaction that writes makes all
- * writes of that transaction conditional.
+ * PostgreSQL: a row per item holds the highest token. Locking and comparing it in the transaction that writes makes all
+ * its writes conditional.
  *
- * Where the written row has a column for the token, no table is needed:
- * `UPDATE account SET …, token = $1 WHERE id = $2 AND token <= $1`, and no row means {@link Fenced}.
+ * If the written row has a column for the token, no table is needed: `UPDATE account SET …, token = $1 WHERE id = $2
+ * AND token <= $1`, and no row means {@link Fenced}.
  */
 
 import { Fenced, type Guarded } from "./fenced.js";
 
-/** A connection, as the package pg has it. For transactions one client, not a pool. */
+/** A connection of the package pg. For transactions use one client, not a pool. */
 export interface Queryable {
   query(text: string, values?: unknown[]): Promise<{ rowCount: number | null; rows: Record<string, unknown>[] }>;
 }
@@ -16,7 +16,7 @@ export interface Queryable {
 const NAME = /^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/;
 const TABLE = "rosterd_tokens";
 
-/** Makes the table of tokens if it is absent. */
+/** Creates the table of tokens if it is absent. */
 export async function createTokens(connection: Queryable, table = TABLE): Promise<void> {
   await connection.query(
     `CREATE TABLE IF NOT EXISTS ${named(table)} ` +
@@ -26,7 +26,7 @@ export async function createTokens(connection: Queryable, table = TABLE): Promis
 
 /**
  * Carries out `write` in a transaction that is committed only if no higher token was seen for the run's item; throws
- * {@link Fenced} otherwise. The item's row stays locked until the end, so that a newer run waits and then outbids.
+ * {@link Fenced} otherwise. The item's row stays locked until the end, so that a newer run waits and then claims it.
  */
 export async function fenceTransaction<T>(
   connection: Queryable,
@@ -47,14 +47,14 @@ export async function fenceTransaction<T>(
     await connection.query("COMMIT");
     return result;
   } catch (error) {
-    // What went wrong first is what counts.
+    // The first error counts.
     await connection.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * Looks whether a higher token was seen, and throws {@link Fenced} then. It locks nothing: a newer run may begin right
+ * Checks whether a higher token was seen, and throws {@link Fenced} then. It locks nothing: a newer run may begin right
  * after it. It saves work; it does not replace {@link fenceTransaction}.
  */
 export async function assertCurrent(connection: Queryable, run: Guarded, table = TABLE): Promise<void> {

@@ -1,4 +1,4 @@
-/** Redis: a script compares the token and writes, which no other command comes between. */
+/** Redis: a script compares the token and writes, with no other command in between. */
 
 import { Fenced, type Guarded } from "./fenced.js";
 
@@ -8,7 +8,7 @@ import { Fenced, type Guarded } from "./fenced.js";
  */
 export type Evaluate = (script: string, keys: string[], args: string[]) => Promise<unknown>;
 
-// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
+// Lua counts in floating point: tokens of 63 bits are compared as text, by length and then character by character.
 const COMPARE = `
 local seen = redis.call('HGET', KEYS[1], 'token')
 if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return {0, seen} end

@@ -1,14 +1,14 @@
 /**
- * S3 and what speaks its protocol: an object carries the token of the run that wrote it as metadata, and is put only if
- * it is still the one that was looked at (`If-Match`, `If-None-Match`).
+ * S3 and compatible stores: an object carries the token of the run that wrote it as metadata, and is put only if it has
+ * not changed since the fence read it (`If-Match`, `If-None-Match`).
  *
- * An ETag is made of the body: two runs that write the very same bytes make one ETag, and a late run between them is not
- * found out. So let the body differ with each run, for example by a field with its token.
+ * An ETag is made from the body: two runs that write the very same bytes make one ETag, and the fence does not detect a
+ * late run between them. So make the body of each run different, for example by a field with its token.
  */
 
 import { Fenced, type Guarded } from "./fenced.js";
 
-/** What is known of an object that exists. */
+/** The metadata of an existing object. */
 export interface ObjectHead {
   readonly etag: string;
   /** The metadata `rosterd-token`; undefined: it was not written by a fence. */
@@ -17,11 +17,11 @@ export interface ObjectHead {
 
 /** The two requests of the program's own client that a fence needs. */
 export interface ObjectStore {
-  /** HeadObject; undefined: there is none. */
+  /** HeadObject; undefined: there is no object. */
   head(key: string): Promise<ObjectHead | undefined>;
   /**
-   * PutObject with `metadata`, and with `If-Match: ifMatch`, or `If-None-Match: *` where that is undefined. False: the
-   * condition did not hold (412, 409 for a conflict, or 404 where what had the ETag is gone).
+   * PutObject with `metadata`, and with `If-Match: ifMatch`, or `If-None-Match: *` if that is undefined. False: the
+   * condition did not hold (412, 409 for a conflict, or 404 if the object with the ETag is gone).
    */
   put(
     key: string,
@@ -51,7 +51,7 @@ export class FencedObject {
       if (seen !== undefined && seen > run.token) throw new Fenced(what, run.token, seen);
       const metadata = { "rosterd-token": String(run.token) };
       if (await this.#store.put(this.#key, body, { ifMatch: head?.etag, metadata })) return;
-      // Somebody was quicker: their token decides.
+      // Another writer was quicker: its token decides.
     }
     throw new Error(`${what}: it changed ${ATTEMPTS} times while it was to be written: is it written without fences?`);
   }

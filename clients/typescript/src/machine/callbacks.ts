@@ -1,10 +1,13 @@
-/** The callbacks of fires: each is called once, and its answer kept, since it is asked for again after a loss. */
+/**
+ * The callbacks of fires: each is called once, and its answer is kept, since the coordinator asks again after a lost
+ * stream.
+ */
 
 import { create } from "@bufbuild/protobuf";
 import { CallbackDoneSchema, type Callback, type CallbackDone } from "../proto/rosterd/v1/worker_pb.js";
 import { shorten } from "../text.js";
 import type { Emit } from "./events.js";
-import { MAX_ERROR } from "./held.js";
+import { MAX_ERROR } from "./inflightrun.js";
 import { millis } from "./time.js";
 
 const MAX_REMEMBERED = 128;
@@ -14,7 +17,7 @@ export class Callbacks {
   readonly #emit: Emit;
   // Whether there was a stream to send it on.
   readonly #send: (done: CallbackDone) => boolean;
-  // By when each must be answered.
+  // The deadline of each.
   readonly #open = new Map<string, number>();
   readonly #done = new Map<string, CallbackDone>();
   #unsent: CallbackDone[] = [];
@@ -54,11 +57,11 @@ export class Callbacks {
     this.#done.set(id, answer);
     if (this.#done.size > MAX_REMEMBERED) this.#forgetOldest();
     if (error !== "") this.#emit({ type: "note", level: "error", text: `callback ${id} failed: ${error}` });
-    // Lost with the stream it is asked for again, and then answered from memory.
+    // If it is lost with the stream, the coordinator asks again, and the worker answers from memory.
     if (!this.#send(answer)) this.#unsent.push(answer);
   }
 
-  /** After a Welcome: what found no stream. */
+  /** After a Welcome: sends the answers that had no stream. */
   sayUnsent(): void {
     const unsent = this.#unsent;
     this.#unsent = [];

@@ -1,8 +1,8 @@
-/** What goes into the conversation machine (events) and what comes out of it (effects). */
+/** The input (events) and output (effects) of the conversation machine. */
 
 import type { Callback, SessionRequest, SessionResponse } from "../proto/rosterd/v1/worker_pb.js";
 import type { Trigger } from "../proto/rosterd/v1/worker_pb.js";
-import type { Defeat, Ending, Key, StopReason } from "./words.js";
+import type { Defeat, Ending, Key, StopReason } from "./types.js";
 
 export type Frame = SessionRequest["frame"];
 export type Level = "debug" | "info" | "warn" | "error";
@@ -11,20 +11,20 @@ export type Event =
   | { readonly type: "start" }
   /** A timer is due. */
   | { readonly type: "tick" }
-  /** The connection stands and frames can be sent. */
+  /** The connection is open, and frames can be sent. */
   | { readonly type: "opened"; readonly stream: number }
   /** The stream ended or never came to be; code is the name of a gRPC status or empty. */
   | { readonly type: "lost"; readonly stream: number; readonly code: string; readonly detail: string }
   | { readonly type: "received"; readonly stream: number; readonly frame: SessionResponse }
   | UserEvent;
 
-/** What comes from the thread of user code; these may be posted. */
+/** Events from the thread of user code; these may be posted. */
 export type UserEvent =
   /** User code is about to be called. */
   | { readonly type: "began"; readonly key: Key }
-  /** User code has really ended. */
+  /** User code has ended. */
   | { readonly type: "ended"; readonly key: Key; readonly ending: Ending }
-  /** User code has found by its own look that its lease had ended, and goes by that. */
+  /** User code has found by its own check that its lease had expired, and acts on that. */
   | { readonly type: "expired"; readonly key: Key }
   | {
       readonly type: "progressed";
@@ -35,8 +35,8 @@ export type UserEvent =
     }
   | { readonly type: "callbackEnded"; readonly id: string; readonly error: string }
   /**
-   * Leave in good order; runs have `grace` milliseconds, undefined: what the options say. Where a signal asked for it,
-   * whoever sent it reads what is waited for, and how to end it at once.
+   * Leave in order; runs have `grace` milliseconds, undefined: the drain timeout. If a signal requested it, the log
+   * tells its sender what the worker waits for, and how to end it immediately.
    */
   | { readonly type: "leave"; readonly grace?: number | undefined; readonly signalled?: boolean }
   /** Leave now, without a goodbye. */
@@ -50,11 +50,11 @@ export interface StartRun {
   readonly instanceId: string;
   readonly attempt: number;
   readonly offset: Uint8Array;
-  /** Milliseconds since 1970; undefined: it counts from when user code begins, or there is none. */
+  /** Milliseconds since 1970; undefined: it counts from when user code starts, or there is none. */
   readonly deadline: number | undefined;
-  /** The job's, as they were when the trigger came. */
+  /** The job's, as they were when the Trigger arrived. */
   readonly props: Readonly<Record<string, string>>;
-  /** The stream that must be the one of now when user code begins; 0: any, it has begun before. */
+  /** The stream that must be the current one when user code begins; 0: any, it has begun before. */
   readonly stream: number;
 }
 
@@ -69,9 +69,9 @@ export type Effect =
   /** The worker is attached or no longer is. */
   | { readonly type: "attached"; readonly server: string; readonly instanceId: string }
   | { readonly type: "detached"; readonly server: string; readonly reason: string }
-  /** An acknowledgement has renewed the lease, so long after its heartbeat was sent. */
+  /** An acknowledgement has renewed the lease, this long after its heartbeat was sent. */
   | { readonly type: "renewed"; readonly roundTrip: number }
-  /** No new work is wanted: what could stop early, may. */
+  /** The worker is leaving: runs that can stop early may. */
   | { readonly type: "leaving" }
   | { readonly type: "note"; readonly level: Level; readonly text: string }
   /** The machine's last effect. */

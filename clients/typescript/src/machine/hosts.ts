@@ -1,13 +1,13 @@
-/** Hosts of addresses, and which coordinators are gone to that only a Welcome has named. */
+/** Hosts of addresses, and to which coordinators the worker connects that only a Welcome has named. */
 
 /**
- * Whoever can write the store, or plays a coordinator, names whom it likes, and any address has a certificate of some
- * authority. So with a credential, or over TLS, only these are gone to.
+ * An attacker that can write the store, or impersonates a coordinator, can name any address, and any address has a
+ * certificate of some authority. So with a credential, or over TLS, the worker connects only to these.
  */
 export interface Trusted {
-  /** Addresses whose hosts are. */
+  /** Addresses whose hosts are trusted. */
   readonly given: readonly string[];
-  /** And those whom authorities vouch for that were chosen for this. */
+  /** And those that the user's own authorities certify. */
   readonly vouched: boolean;
 }
 
@@ -36,7 +36,7 @@ export function loopback(address: string): boolean {
   );
 }
 
-/** Without `trusted` everybody may be learned. */
+/** Without `trusted` any address may be learned. */
 export function mayLearn(trusted: Trusted | undefined, address: string): boolean {
   if (trusted === undefined) return true;
   const host = hostOf(address);

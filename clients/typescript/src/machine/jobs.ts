@@ -1,6 +1,6 @@
 /**
- * The jobs of this worker and what the coordinators have said of each: asked for, registered, refused, shut down.
- * Called by the machine only; sends through it.
+ * The jobs of this worker, and the state of each at the coordinators: requested, registered, refused, shut down. Called
+ * by the machine only; sends through it.
  */
 
 import { create } from "@bufbuild/protobuf";
@@ -13,22 +13,22 @@ import {
   type Registered,
 } from "../proto/rosterd/v1/worker_pb.js";
 import type { Notify, SendFrame } from "./events.js";
-import type { Defeat, Registration } from "./words.js";
+import type { Defeat, Registration } from "./types.js";
 
-/** A refused job is offered again after this, in case an operator has mended it. */
+/** A refused job is offered again after this, in case an operator has fixed it. */
 const OFFER_AGAIN = 30_000;
 
 interface Job {
   readonly registration: Registration;
   state: "asked" | "registered" | "refused" | "shut down";
-  /** A coordinator has agreed to it, on this stream or on one before. */
+  /** A coordinator has registered it, on this stream or an earlier one. */
   agreed: boolean;
-  /** The last refusal, as it was said. */
+  /** The last refusal, as received. */
   refusal: { defeat: Defeat; text: string } | undefined;
   offerAt: number;
-  /** Where its config differs from the store, as it was said last. */
+  /** The fields in which its config differs from the store, as last reported. */
   differences: string;
-  /** As they were told last; they outlive the stream. */
+  /** As last received; they outlive the stream. */
   props: Readonly<Record<string, string>>;
 }
 
@@ -49,7 +49,7 @@ export class Jobs {
     return [...this.#jobs.values()].filter(inAgreement).map((job) => job.registration.job);
   }
 
-  /** Whether their coordinator heard of these is not known, and runs that it gave take slots here. */
+  /** It is not known whether their coordinator received these, and runs that it assigned take slots here. */
   onlyAsked(): string[] {
     return [...this.#jobs.values()].filter((job) => !inAgreement(job)).map((job) => job.registration.job);
   }
@@ -63,13 +63,13 @@ export class Jobs {
     return this.#jobs.get(name)?.props ?? {};
   }
 
-  // ---- what is sent
+  // ---- frames to the coordinator
 
   /** After every Welcome. */
   registerAll(): void {
     for (const job of this.#jobs.values()) {
       job.offerAt = Infinity;
-      // Who was told before that it is given up may have died over it.
+      // The previous coordinator may have died before it handled the Unregister.
       if (job.state === "shut down") this.#giveUp(job);
       else this.#register(job);
     }
@@ -98,9 +98,9 @@ export class Jobs {
     this.#send({ case: "unregister", value: create(UnregisterSchema, { job: job.registration.job }) });
   }
 
-  // ---- what comes
+  // ---- frames from the coordinator
 
-  /** Whether it concerns a job that is worked for. */
+  /** Whether the frame is about a job of this worker. */
   registered(registered: Registered): boolean {
     const job = this.#jobs.get(registered.job);
     if (job === undefined || job.state === "shut down") return false;
@@ -115,7 +115,7 @@ export class Jobs {
     return true;
   }
 
-  /** The config of this worker has no effect: said once for each set of differences. */
+  /** The config of this worker has no effect: warns once for each set of differences. */
   #warnOfDifferences(job: Job, found: readonly ConfigDifference[]): void {
     const differences = found
       .map(
@@ -165,7 +165,7 @@ export class Jobs {
     return [...this.#jobs.values()].every((job) => job.state === "refused" || job.state === "shut down");
   }
 
-  /** Why the first refused job is none of ours. */
+  /** The refusal of the first refused job. */
   defeat(): Defeat | undefined {
     return [...this.#jobs.values()].find((job) => job.state === "refused")?.refusal?.defeat;
   }

@@ -1,8 +1,8 @@
 /**
- * The worker's lease: until when it may believe that nobody else runs its items.
+ * The worker's lease: until when it may assume that no other worker runs its items.
  *
  * It counts from when the last acknowledged heartbeat (at first the Hello) was *sent*; the coordinator counts from when
- * it received it, which is later. So nobody needs synchronized clocks. All times are milliseconds.
+ * it received it, which is later. So no synchronized clocks are needed. All times are milliseconds.
  */
 
 import type { Registered, Welcome } from "../proto/rosterd/v1/worker_pb.js";
@@ -18,8 +18,8 @@ export class Lease {
   #length = DEFAULT_LEASE;
   #interval = DEFAULT_INTERVAL;
   #stopBudget = DEFAULT_STOP_BUDGET;
-  // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator
-  // counts what the heartbeats say, and would mark a worker dead that believes in more.
+  // The shortest lease and interval that a job has requested. It never grows back under one identity: the coordinator
+  // uses what the heartbeats state, and would mark dead a worker that assumes more.
   #agreed: { length: number; interval: number } | undefined;
   #since: number | undefined;
   #sequence = 0n;
@@ -33,15 +33,15 @@ export class Lease {
     return Math.min(this.#interval, this.#agreed?.interval ?? Infinity, this.length / 3);
   }
 
-  /** How long a stream may be silent before it is given up. */
+  /** How long a stream may be silent before the worker abandons it. */
   get patience(): number {
     return (this.length * 2) / 3;
   }
 
-  /** When runs must be told to stop; in the past where there is no lease. */
+  /** When runs must stop; in the past if there is no lease. */
   get stopsAt(): number {
     if (this.#since === undefined) return -Infinity;
-    // Of a short lease a quarter, so that a heartbeat may be lost.
+    // A quarter of a short lease, so that one heartbeat may get lost.
     const budget = Math.min(this.#stopBudget, this.length / 4);
     return this.#since + this.length * (1 - DRIFT) - budget;
   }
@@ -50,7 +50,7 @@ export class Lease {
     return boot < this.stopsAt;
   }
 
-  /** Heartbeats of a left stream are acknowledged no more. */
+  /** Heartbeats of an abandoned stream are no longer acknowledged. */
   beginStream(): void {
     this.#sequence = 0n;
     this.#sent.clear();
@@ -74,14 +74,16 @@ export class Lease {
     };
   }
 
-  /** Numbers a heartbeat that is sent now. */
+  /** The number of a heartbeat that is sent now. */
   heartbeat(boot: number): bigint {
     this.#sequence += 1n;
     this.#sent.set(this.#sequence, boot);
     return this.#sequence;
   }
 
-  /** When the heartbeat was sent that renews the lease: one that was not sent, or was acknowledged before, does not. */
+  /**
+   * When the heartbeat was sent, if it renews the lease: one that was not sent, or was acknowledged before, does not.
+   */
   acknowledged(sequence: bigint): number | undefined {
     const sent = this.#sent.get(sequence);
     if (sent === undefined || this.#since === undefined) return undefined;

@@ -1,7 +1,7 @@
-/** How far a worker has come that leaves, on the present stream, and by when it must be done. Milliseconds. */
+/** The progress of a leave on the current stream, and its deadline. Milliseconds. */
 
 import type { Level } from "./events.js";
-import type { Defeat } from "./words.js";
+import type { Defeat } from "./types.js";
 
 /** How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight. */
 const FAREWELL = 3_000;
@@ -9,7 +9,7 @@ const FAREWELL = 3_000;
 const MAX_RUNS_NAMED = 5;
 
 export class Leaving {
-  /** What ends the worker as an error. */
+  /** The error that ends the worker. */
   defeat: Defeat | undefined;
   #drainBy: number;
   #askedAt: number | undefined;
@@ -23,7 +23,7 @@ export class Leaving {
     this.defeat = defeat;
   }
 
-  /** When runs are told to stop. */
+  /** When runs must stop. */
   get drainBy(): number {
     return this.#drainBy;
   }
@@ -32,7 +32,7 @@ export class Leaving {
     return this.#goodbyeAt;
   }
 
-  /** Of several deadlines the earliest counts. */
+  /** The earliest of several deadlines applies. */
   sooner(drainBy: number): void {
     this.#drainBy = Math.min(this.#drainBy, drainBy);
   }
@@ -44,7 +44,7 @@ export class Leaving {
     this.#goodbyeAt = undefined;
   }
 
-  /** Whether the DrainRequest is still to be sent; it counts as sent then. */
+  /** Whether to send the DrainRequest; marks it as sent. */
   ask(boot: number): boolean {
     if (this.#askedAt !== undefined) return false;
     this.#askedAt = boot;
@@ -55,7 +55,7 @@ export class Leaving {
     this.#draining = true;
   }
 
-  /** Where nothing is in flight: whether the goodbye is to be said; it counts as said then. */
+  /** If nothing is in flight: whether to send the Goodbye; marks it as sent. */
   sayGoodbye(boot: number): boolean {
     if (!this.#draining || this.#goodbyeAt !== undefined) return false;
     this.#goodbyeAt = boot;
@@ -66,12 +66,12 @@ export class Leaving {
     this.#restAt = atRest ? (this.#restAt ?? boot) : undefined;
   }
 
-  /** When to go without a goodbye. */
+  /** When to leave without a goodbye. */
   limit(leaveTimeout: number): number {
     return Math.min(this.#restAt ?? Infinity, this.#drainBy) + leaveTimeout;
   }
 
-  /** When another coordinator is asked instead. */
+  /** When to try another coordinator. */
   farewellBy(): number {
     if (this.#restAt === undefined) return Infinity;
     if (this.#goodbyeAt !== undefined) return this.#goodbyeAt + FAREWELL;
@@ -80,7 +80,7 @@ export class Leaving {
   }
 }
 
-/** The answer to a signal: what is waited for, and how to end it at once. */
+/** The answer to a signal: what the worker waits for, and how to end it immediately. */
 export function waitsFor(runs: readonly string[], drainTimeoutMs: number): [Level, string] {
   if (runs.length === 0) return ["info", "signal received: leaving; nothing is in flight"];
   const count = runs.length === 1 ? "1 run" : `${runs.length} runs`;

@@ -22,18 +22,18 @@ import {
 import { VERSION } from "../version.js";
 import { Callbacks } from "./callbacks.js";
 import type { Effect, Event, Frame, Level } from "./events.js";
-import { Hand } from "./hand.js";
+import { InFlight } from "./inflight.js";
 import { Jobs } from "./jobs.js";
 import { Lease } from "./lease.js";
 import { Leaving, waitsFor } from "./leaving.js";
 import { Route, type Chance } from "./route.js";
 import { instant, millis, span, stamp } from "./time.js";
-import { Transit } from "./transit.js";
-import { keyOf, StopReason, type Defeat, type Now, type Registration, type Settings } from "./words.js";
+import { OneWayDelay } from "./onewaydelay.js";
+import { keyOf, StopReason, type Defeat, type Now, type Registration, type Settings } from "./types.js";
 
-/** A Hello without Welcome is given up after this. */
+/** How long a Hello waits for its Welcome. */
 const WELCOME_TIMEOUT = 3_000;
-/** While leaving, back-off stays short: there is little time. */
+/** While leaving, the backoff stays short: there is little time. */
 const LONGEST_DELAY_LEAVING = 1_000;
 /** Before any Welcome: trying again with the same Hello would change nothing. */
 const FINAL: ReadonlySet<string> = new Set([
@@ -47,10 +47,10 @@ const FINAL: ReadonlySet<string> = new Set([
 type Link =
   | "down"
   | "opening"
-  /** Hello is sent, Welcome has not come. */
+  /** Hello was sent, Welcome has not arrived. */
   | "greeting"
   | "live"
-  /** Finish was said: nothing counts any more. */
+  /** Finish was sent: further events are ignored. */
   | "over";
 
 export class Machine {
@@ -58,15 +58,15 @@ export class Machine {
   readonly #jobs: Jobs;
   readonly #route: Route;
   readonly #lease = new Lease();
-  readonly #transit = new Transit();
-  readonly #hand: Hand;
+  readonly #delay = new OneWayDelay();
+  readonly #inFlight: InFlight;
   readonly #callbacks: Callbacks;
   #out: Effect[] = [];
 
   #link: Link = "down";
   #stream = 0;
   #server = "";
-  // When the link must have moved on: to try again, to be open, to be welcomed.
+  // The deadline of the link's current step: to retry, to be open, to be welcomed.
   #linkBy = Infinity;
   #helloSent = 0;
   #lastFrame = 0;
@@ -85,7 +85,7 @@ export class Machine {
     this.#route = new Route(settings.servers, settings.trusted, chance);
     const emit = (effect: Effect) => void this.#out.push(effect);
     this.#jobs = new Jobs(registrations, this.#send.bind(this), this.#note.bind(this));
-    this.#hand = new Hand(settings.slots, emit);
+    this.#inFlight = new InFlight(settings.slots, emit);
     this.#callbacks = new Callbacks(settings.slots, emit, (done) => {
       if (this.#link !== "live") return false;
       this.#send({ case: "callbackDone", value: done });
@@ -96,8 +96,8 @@ export class Machine {
   // ---- what a driver needs
 
   /**
-   * An acknowledgement that waited in the socket still proves a lease: it comes before the timers. All else comes after
-   * them, so that nothing starts under a lease that has just ended.
+   * An acknowledgement that waited in the socket still proves a lease: it is handled before the timers. Everything else
+   * is handled after them, so that nothing starts under a lease that has just ended.
    */
   handle(now: Now, event: Event): Effect[] {
     if (!this.#alive()) return [];
@@ -118,12 +118,12 @@ export class Machine {
     return next;
   }
 
-  /** For the last check before user code, made by the thread that calls it. */
+  /** For the last check before user code, on the thread that calls it. */
   get leaseStopsAt(): number {
     return this.#lease.stopsAt;
   }
 
-  /** The stream that is attached, 0: none. For the same check. */
+  /** The attached stream; 0: none. For the same check. */
   get liveStream(): number {
     return this.#link === "live" ? this.#stream : 0;
   }
@@ -134,12 +134,12 @@ export class Machine {
 
   /** How many reports are under way, for tests. */
   get reportsUnderWay(): number {
-    return this.#hand.underWay;
+    return this.#inFlight.underWay;
   }
 
-  /** Whether a run is in flight that was not told to stop, for tests. */
+  /** Whether a run is in flight that need not stop, for tests. */
   get hasUnstopped(): boolean {
-    return this.#hand.hasUnstopped();
+    return this.#inFlight.hasUnstopped();
   }
 
   // ---- events
@@ -157,25 +157,25 @@ export class Machine {
         if (event.stream === this.#stream && this.#link !== "down") this.#lost(now, event.code, event.detail);
         return;
       case "received":
-        // A frame of a stream that was left is worth nothing.
+        // Ignore frames of an abandoned stream.
         if (event.stream === this.#stream) this.#received(now, event.frame);
         return;
       case "began":
-        return this.#hand.began(now, event.key);
+        return this.#inFlight.began(now, event.key);
       case "ended":
-        return this.#hand.ended(now, event.key, event.ending);
+        return this.#inFlight.ended(now, event.key, event.ending);
       case "expired":
-        // Also where an acknowledgement has come meanwhile: user code stops, so nobody may take it for done.
-        return this.#hand.cancel(now, event.key, StopReason.LEASE);
+        // Even if an acknowledgement has arrived meanwhile: user code stops, so its run must not count as done.
+        return this.#inFlight.cancel(now, event.key, StopReason.LEASE);
       case "progressed":
-        return this.#hand.progressed(event);
+        return this.#inFlight.progressed(event);
       case "callbackEnded":
         return this.#callbacks.ended(event.id, event.error);
       case "leave":
-        if (event.signalled === true) this.#note(...waitsFor(this.#hand.working(), this.#settings.drainTimeoutMs));
+        if (event.signalled === true) this.#note(...waitsFor(this.#inFlight.working(), this.#settings.drainTimeoutMs));
         return this.#leave(now, event.grace, "the worker was asked to stop");
       case "quit":
-        this.#hand.stopAll(now, StopReason.DRAIN);
+        this.#inFlight.stopAll(now, StopReason.DRAIN);
         return this.#finish("left at once, without a goodbye");
     }
   }
@@ -194,11 +194,11 @@ export class Machine {
         return this.#trigger(now, frame.value);
       case "cancel":
         if (frame.value.run !== undefined) {
-          this.#hand.cancel(now, keyOf(frame.value.run), stopOf(frame.value.reason));
+          this.#inFlight.cancel(now, keyOf(frame.value.run), stopOf(frame.value.reason));
         }
         return;
       case "reportAck":
-        return this.#hand.acknowledged(frame.value);
+        return this.#inFlight.acknowledged(frame.value);
       case "registered":
         if (this.#jobs.registered(frame.value)) this.#lease.agreed(frame.value);
         return;
@@ -222,7 +222,7 @@ export class Machine {
       case "shutdown":
         return this.#shutdown(now, frame.value);
       default:
-      // Unknown frames and a second Welcome say nothing to this version.
+      // Ignore unknown frames, and a second Welcome.
     }
   }
 
@@ -241,7 +241,7 @@ export class Machine {
     this.#linkBy = now.boot + WELCOME_TIMEOUT;
     this.#helloSent = now.boot;
     this.#lease.beginStream();
-    this.#transit.forget();
+    this.#delay.forget();
     const { namespace, address, labels, slots } = this.#settings;
     const hello = create(HelloSchema, {
       namespace,
@@ -251,7 +251,7 @@ export class Machine {
       address,
       labels: { ...labels },
       slots,
-      runsInFlight: this.#hand.refs(),
+      runsInFlight: this.#inFlight.refs(),
       client: `rosterd-typescript/${VERSION}`,
       sentAt: stamp(now.wall),
       jobs: this.#jobs.agreed(),
@@ -265,7 +265,7 @@ export class Machine {
     const same = this.#workerId === "" || this.#workerId === welcome.workerId;
     if (!same) {
       this.#note("warn", `${this.#workerId} had been marked dead: going on as ${welcome.workerId}`);
-      this.#hand.disown(now);
+      this.#inFlight.disown(now);
     }
     this.#workerId = welcome.workerId;
     this.#resumeKey = welcome.resumeKey;
@@ -282,7 +282,7 @@ export class Machine {
     }
     this.#link = "live";
     this.#linkBy = Infinity;
-    this.#hand.sayOffsetsAgain();
+    this.#inFlight.sayOffsetsAgain();
     this.#callbacks.sayUnsent();
     this.#lastHeartbeat = this.#helloSent;
     this.#lastRenewed = now.boot;
@@ -297,9 +297,9 @@ export class Machine {
     this.#out.push({ type: "close", stream: this.#stream });
     const failed = this.#link === "live" ? "disconnected from" : "cannot connect to";
     if (this.#link === "live") this.#out.push({ type: "detached", server: this.#server, reason });
-    this.#hand.letGo();
+    this.#inFlight.dropUnstarted();
     if (this.#workerId === "") {
-      // In a row: one that is only not there may be the one that takes us.
+      // In a row: a coordinator that is only unreachable may be one that accepts this worker.
       this.#rejections = FINAL.has(code) ? this.#rejections + 1 : 0;
       if (this.#rejections >= this.#route.addresses.length) {
         this.#link = "down";
@@ -345,23 +345,23 @@ export class Machine {
     if (trigger.run === undefined) return;
     const fire = trigger.fireTime === undefined ? undefined : instant(trigger.fireTime);
     const startsIn = millis(trigger.startsIn);
-    this.#hand.take(now, {
+    this.#inFlight.take(now, {
       trigger,
       ref: trigger.run,
       stream: this.#stream,
       instanceId: this.#instanceId,
       props: this.#jobs.props(trigger.run.job),
-      startsIn: startsIn > 0 ? this.#transit.left(now.boot, fire, startsIn) : 0,
+      startsIn: startsIn > 0 ? this.#delay.remainingWait(now.boot, fire, startsIn) : 0,
       objection: this.#objection(now, trigger.run.job),
     });
   }
 
-  /** What speaks against starting a run, but for what hand.ts sees. */
+  /** Reasons not to start a run, except those in inflight.ts. */
   #objection(now: Now, job: string): string {
     if (!this.#lease.valid(now.boot)) return "the lease has ended";
     if (!this.#jobs.serves(job)) return "this worker is not registered for the job";
     if (this.#leaving !== undefined && now.boot >= this.#leaving.drainBy) return "the worker is leaving";
-    // What the records still give it is handed back for it, and may begin elsewhere at any moment.
+    // The coordinator hands back the runs that the records still assign to it: they may start elsewhere at any moment.
     return this.#leaving?.goodbyeAt === undefined ? "" : "the worker has said goodbye";
   }
 
@@ -384,10 +384,10 @@ export class Machine {
   }
 
   #nothingInFlight(): boolean {
-    return this.#hand.empty() && !this.#callbacks.any;
+    return this.#inFlight.empty() && !this.#callbacks.any;
   }
 
-  /** When another coordinator is asked instead. */
+  /** When to try another coordinator. */
   #farewellBy(leaving: Leaving): number {
     return this.#link === "live" ? leaving.farewellBy() : Infinity;
   }
@@ -404,9 +404,9 @@ export class Machine {
   *#timers(): Generator<number> {
     if (!this.#alive()) return;
     yield this.#linkBy;
-    yield* this.#hand.timers(this.#link === "live");
+    yield* this.#inFlight.timers(this.#link === "live");
     yield this.#callbacks.deadline();
-    const unstopped = this.#hand.hasUnstopped();
+    const unstopped = this.#inFlight.hasUnstopped();
     if (unstopped) yield this.#lease.stopsAt;
     if (this.#link === "live") {
       yield this.#deadAt();
@@ -420,8 +420,8 @@ export class Machine {
   }
 
   #expire(now: Now): void {
-    if (!this.#lease.valid(now.boot)) this.#hand.stopAll(now, StopReason.LEASE);
-    this.#hand.expire(now, this.#lease.valid(now.boot));
+    if (!this.#lease.valid(now.boot)) this.#inFlight.stopAll(now, StopReason.LEASE);
+    this.#inFlight.expire(now, this.#lease.valid(now.boot));
     this.#callbacks.expire(now.boot);
     if (this.#leaving !== undefined) this.#expireLeaving(now, this.#leaving);
     if (this.#link === "down" && now.boot >= this.#linkBy) {
@@ -438,18 +438,18 @@ export class Machine {
 
   #expireLeaving(now: Now, leaving: Leaving): void {
     if (now.boot >= leaving.drainBy) {
-      this.#hand.stopAll(now, StopReason.DRAIN);
+      this.#inFlight.stopAll(now, StopReason.DRAIN);
       this.#callbacks.abandon();
     }
     if (now.boot >= leaving.limit(this.#settings.leaveTimeoutMs)) {
-      leaving.defeat ??= { kind: "leave timed out", inFlight: this.#hand.refs().length };
+      leaving.defeat ??= { kind: "leave timed out", inFlight: this.#inFlight.refs().length };
       this.#finish("left without a goodbye: its time was over");
     } else if (now.boot >= this.#farewellBy(leaving)) {
       this.#lost(now, "", "no answer to the goodbye");
     }
   }
 
-  /** Nothing is heard, or the lease is not renewed to its end, whatever else is heard. */
+  /** When the stream counts as dead: no frame arrives, or none renews the lease before its end. */
   #deadAt(): number {
     const patience = this.#lease.patience;
     return Math.min(this.#lastFrame + patience, Math.max(this.#lease.stopsAt, this.#lastRenewed + patience));
@@ -459,7 +459,7 @@ export class Machine {
     this.#lastHeartbeat = now.boot;
     const beat = create(HeartbeatSchema, {
       sequence: this.#lease.heartbeat(now.boot),
-      runsInFlight: this.#hand.refs(),
+      runsInFlight: this.#inFlight.refs(),
       lease: span(this.#lease.length),
     });
     this.#send({ case: "heartbeat", value: beat });
@@ -467,12 +467,12 @@ export class Machine {
 
   // ---- after every event
 
-  /** Brings what the coordinator knows up to what is: level-triggered, so nothing depends on the event. */
+  /** Sends what the coordinator does not know yet: level-triggered, so nothing depends on the event. */
   #settle(now: Now): void {
     if (this.#link === "live") {
-      for (const value of this.#hand.dueStarted()) this.#send({ case: "runStarted", value });
-      for (const value of this.#hand.dueProgress(now)) this.#send({ case: "runProgress", value });
-      for (const value of this.#hand.dueReports(this.#stream, this.#credits)) {
+      for (const value of this.#inFlight.dueStarted()) this.#send({ case: "runStarted", value });
+      for (const value of this.#inFlight.dueProgress(now)) this.#send({ case: "runProgress", value });
+      for (const value of this.#inFlight.dueReports(this.#stream, this.#credits)) {
         this.#send({ case: "runCompleted", value });
       }
     }
@@ -482,7 +482,7 @@ export class Machine {
   #settleLeaving(now: Now, leaving: Leaving): void {
     leaving.rest(now.boot, this.#nothingInFlight());
     if (this.#workerId === "" && (this.#link === "down" || this.#link === "opening")) {
-      // Never attached: nobody to say goodbye to.
+      // Never attached: there is no coordinator to say goodbye to.
       this.#finish("");
       return;
     }

@@ -3,17 +3,17 @@
 import { mayLearn, secure, type Trusted } from "./hosts.js";
 
 const FIRST_DELAY = 200;
-/** Of so many addresses that are passed over it is kept in mind that it was said. */
+/** For how many skipped addresses the worker remembers that it logged them. */
 const MOST_PASSED_OVER = 100;
 
-/** A number from 0 to 1, by chance. */
+/** A random number from 0 to 1. */
 export type Chance = () => number;
 
-/** The given coordinators, then those that the last Welcome named. */
+/** The configured coordinators, then those that the last Welcome named. */
 export class Route {
   readonly #given: readonly string[];
   readonly #trusted: Trusted | undefined;
-  /** Of these it was said. */
+  /** The skipped addresses that were logged. */
   readonly #passedOver = new Set<string>();
   #addresses: readonly string[];
   readonly #chance: Chance;
@@ -33,10 +33,10 @@ export class Route {
     return this.#addresses;
   }
 
-  /** Those that are passed over, where that is new. */
+  /** The newly skipped addresses. */
   learn(addresses: readonly string[]): readonly string[] {
     const current = this.#addresses[this.#position];
-    // The credential that went over TLS so far goes nowhere in the clear.
+    // A credential that was only sent over TLS is never sent in the clear.
     const tls = this.#given.every(secure);
     const learned = addresses.filter((address) => address !== "").map((address) => complete(address, tls));
     const wanted = (address: string) =>
@@ -55,7 +55,7 @@ export class Route {
     return this.#addresses[this.#position] ?? "";
   }
 
-  /** How long to wait after this loss: the first one is met at once. */
+  /** How long to wait after this loss; after the first one, not at all. */
   lost(longest: number): number {
     this.#losses += 1;
     if (this.#losses === 1) return 0;

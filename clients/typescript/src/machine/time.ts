@@ -3,7 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { DurationSchema, TimestampSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 
-/** 0 where there is none. */
+/** 0 if there is none. */
 export function millis(duration: Duration | undefined): number {
   return duration === undefined ? 0 : Number(duration.seconds) * 1e3 + duration.nanos / 1e6;
 }

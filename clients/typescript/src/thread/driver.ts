@@ -1,27 +1,27 @@
 /**
  * Drives the machine, in a thread of its own, so that heartbeats go on whatever user code does.
  *
- * Feeds events to the machine one at a time, does what it answers, and wakes it when a timer is due. The only place where
- * machine, stream and the thread of user code meet.
+ * Feeds events to the machine one at a time, performs its effects, and wakes it when a timer is due. The only place
+ * where machine, stream and the thread of user code meet.
  */
 
 import type { Shared } from "../clock.js";
 import { describe } from "../describe.js";
 import type { Effect, Event, StartRun } from "../machine/events.js";
 import { Machine } from "../machine/machine.js";
-import { keyId, type Defeat, type KeyId, type StopReason } from "../machine/words.js";
+import { keyId, type Defeat, type KeyId, type StopReason } from "../machine/types.js";
 import type { Line, News, Orders } from "./link.js";
 import { Stream } from "./stream.js";
 
-/** The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often. */
+/** The loop's clock stops while the machine sleeps, the lease's does not: check at least this often. */
 const LONGEST_WAIT = 250;
-/** A timer that is so late was not kept waiting by a busy machine alone: the process stood still. */
+/** A timer that is this late was not only delayed by a busy machine: the process was frozen. */
 const STOOD_STILL = 100;
-/** So many turns of the loop in a row that bring nothing: what waited in the socket has been read and decoded. */
+/** After this many turns of the loop in a row without an event, what waited in the socket has been read and decoded. */
 const QUIET_TURNS = 8;
-/** A coordinator that sends without an end is not waited for. */
+/** The most turns to wait for a coordinator that keeps sending. */
 const MOST_TURNS = 256;
-/** Lines that the other thread has not taken; more are left out, and counted. */
+/** Lines that the other thread has not received; more are dropped, and counted. */
 const MAX_LINES = 1024;
 
 export class Driver {
@@ -30,7 +30,7 @@ export class Driver {
   readonly #machine: Machine;
   readonly #post: (news: News) => void;
   readonly #streams = new Map<number, Stream>();
-  // Where the stop of each run in user code is written, and which places are free.
+  // The place of the stop of each run in user code, and the free places.
   readonly #places = new Map<KeyId, number>();
   readonly #free: number[];
   #closing: Promise<void> = Promise.resolve();
@@ -51,9 +51,10 @@ export class Driver {
   }
 
   /**
-   * Takes an event. What comes in one turn of the loop is fed at its end, acknowledgements first: while the process stood
-   * still several frames may have come, and what proves the lease must not wait behind one that is judged by it. To read
-   * them may take more than one turn, and on a busy machine any time: so turns of the loop are counted, not milliseconds.
+   * Takes an event. Events of one turn of the loop are fed at its end, acknowledgements first: several frames may have
+   * arrived while the process was frozen, and a proof of the lease must not wait behind a frame that depends on it.
+   * Reading them may take more than one turn, and on a busy machine any time: so the driver counts turns of the loop,
+   * not milliseconds.
    */
   take(event: Event): void {
     this.#waiting.push(event);
@@ -117,7 +118,7 @@ export class Driver {
     const boot = this.#shared.boot();
     const wait = Math.min(Math.max(0, this.#machine.deadline() - boot), LONGEST_WAIT);
     this.#due = boot + wait;
-    // Timers come before sockets in a turn of the loop; what the socket holds goes first by way of the flush.
+    // Timers run before sockets in a turn of the loop; the flush handles what the socket holds first.
     this.#timer = setTimeout(() => {
       this.take({ type: "tick" });
     }, Math.ceil(wait));
@@ -202,7 +203,7 @@ export class Driver {
     });
   }
 
-  /** A line for the log or for metrics. Where the other thread takes none for long, the rest is left out and counted. */
+  /** A line for the log or for metrics. If the other thread receives none for long, the rest is dropped and counted. */
   line(line: Line): void {
     if (this.#shared.lines(1) > MAX_LINES) {
       this.#shared.lines(-1);

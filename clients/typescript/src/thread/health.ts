@@ -10,7 +10,7 @@ export interface Probe {
   readonly host: string;
   /** The worker has not ended. */
   readonly alive: () => boolean;
-  /** It is attached, its lease is valid, and it does not leave. */
+  /** It is attached, its lease is valid, and it is not leaving. */
   readonly ready: () => boolean;
   readonly listening: (port: number) => void;
   readonly failed: (error: Error) => void;

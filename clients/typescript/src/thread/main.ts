@@ -1,4 +1,4 @@
-/** The thread of the stream: started by worker.ts, ended by it once it has said that it is over. */
+/** The thread of the stream: worker.ts starts it, and ends it once it has reported its end. */
 
 import { parentPort, workerData } from "node:worker_threads";
 import { Shared } from "../clock.js";

@@ -1,4 +1,4 @@
-/** One stream to one coordinator over gRPC. Knows frames as messages only, never what they mean. */
+/** One stream to one coordinator over gRPC. Knows frames only as messages, not their meaning. */
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Client, connectivityState, credentials, Metadata, status, type ChannelOptions } from "@grpc/grpc-js";
@@ -16,7 +16,10 @@ import { VERSION } from "../version.js";
 import { explained, plain, targetOf } from "./target.js";
 
 const METHOD = "/rosterd.v1.WorkerService/Session";
-/** Frames that wait to be written; the machine's credits and rates keep it far below. Full: the stream is given up. */
+/**
+ * Frames that wait to be written; the machine's credits and rates keep it far below. If it is full, the worker abandons
+ * the stream.
+ */
 const MAX_WAITING = 16 * 1024;
 const CLOSE_TIMEOUT = 1_000;
 const MAX_MESSAGE = 4 * 1024 * 1024;
@@ -27,7 +30,7 @@ const CHANNEL: ChannelOptions = {
   "grpc.max_receive_message_length": MAX_MESSAGE,
   "grpc.max_send_message_length": MAX_MESSAGE,
   "grpc.enable_retries": 0,
-  // A new stream is a new connection, whatever became of the old one.
+  // A new stream is a new connection, whatever happened to the old one.
   "grpc.use_local_subchannel_pool": 1,
   "grpc.primary_user_agent": `rosterd-typescript/${VERSION}`,
 };
@@ -61,7 +64,7 @@ export class Stream {
     try {
       this.#client = new Client(targetOf(this.#address), this.#credentials(), {
         ...CHANNEL,
-        // What goes to this machine goes through no proxy of the environment.
+        // Connections to this machine do not use a proxy from the environment.
         ...(loopback(this.#address) ? { "grpc.enable_http_proxy": 0 } : {}),
       });
       this.#connect(this.#client);
@@ -70,7 +73,7 @@ export class Stream {
     }
   }
 
-  /** False: the coordinator has not read for so long that the stream is worth nothing. */
+  /** False: the coordinator has not read for so long that the stream is useless. */
   send(frame: Frame): boolean {
     if (this.#call === undefined || this.#closed || this.#lost) return true;
     if (this.#waiting >= MAX_WAITING) return false;
@@ -119,7 +122,7 @@ export class Stream {
     call.on("data", (frame: SessionResponse) => {
       if (!this.#closed) this.#feed({ type: "received", stream: this.#number, frame });
     });
-    // The status says the same; without a listener it would end the process.
+    // The status reports the same; without a listener an error would end the process.
     call.on("error", () => undefined);
     call.on("status", ({ code, details }: StatusObject) => {
       this.#ended?.();
@@ -156,6 +159,6 @@ function encode(frame: SessionRequest): Buffer {
 }
 
 function decode(data: Buffer): SessionResponse {
-  // What this version does not know is not kept.
+  // Unknown fields are not kept.
   return fromBinary(SessionResponseSchema, data, { readUnknownFields: false });
 }

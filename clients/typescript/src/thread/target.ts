@@ -1,4 +1,4 @@
-/** What gRPC connects to, and what its TLS says in words that help. */
+/** The target for gRPC, and its TLS errors with advice. */
 
 const UNKNOWN =
   "its certificate is from an authority that is unknown here: name the file with the CA's certificate " +
@@ -7,7 +7,7 @@ const OTHER_NAME = "its certificate is not for this name: connect by a name that
 const NO_TLS = "it does not speak TLS: use http:// where the network is trusted";
 const WANTS_CERTIFICATE = "it wants a client certificate: give one and its key (ROSTERD_CERT, ROSTERD_KEY)";
 
-/** What Node's TLS says, and what to do. Its texts are all that it tells. */
+/** Errors of Node's TLS, with advice. Node only provides their texts. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/unable to get (local )?issuer|self[- ]signed certificate|unable to verify the first certificate/i, UNKNOWN],
   [/certificate has expired/i, "its certificate has expired: renew it there, and look at this machine's clock"],
@@ -16,13 +16,13 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/certificate required|handshake failure/i, WANTS_CERTIFICATE],
 ];
 
-/** A TLS failure with what to do; as a rejection, since trying again does not mend it. */
+/** A TLS failure with advice; as a rejection, since retrying does not fix it. */
 export function explained(code: string, detail: string): { code: string; detail: string } {
   const remedy = REMEDIES.find(([text]) => text.test(detail))?.[1];
   return remedy === undefined ? { code, detail } : { code: "UNAUTHENTICATED", detail: `${remedy} (${detail})` };
 }
 
-/** What gRPC says of a connection that does not come, without what surrounds it. */
+/** gRPC's error for a failed connection, without its decoration. */
 export function plain(details: string): string {
   const text = details
     .replace(/^No connection established\. Last error: /, "")
@@ -30,7 +30,7 @@ export function plain(details: string): string {
   return text.replace(/^Error: /, "").trim();
 }
 
-/** Without a port the scheme's own. */
+/** Without a port it uses the scheme's default. */
 export function targetOf(address: string): string {
   if (!address.includes("://")) return address;
   const url = new URL(address);

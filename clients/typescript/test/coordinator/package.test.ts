@@ -1,4 +1,4 @@
-/** The package as it is packed: it is typed, and the full example works with it. */
+/** The packed package: it is typed, and the full example works with it. */
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";

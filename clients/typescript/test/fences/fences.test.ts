@@ -21,7 +21,7 @@ import { startPostgres, startRedis, startS3, type Started } from "../tools/serve
 import { until } from "../tools/workers.js";
 
 const run = (token: bigint, item = 0) => ({ job: "hello", item, token });
-/** Both above what a double can tell apart, and of different lengths. */
+/** A double cannot tell them apart, and their lengths differ. */
 const OLD = 9_007_199_254_740_993n;
 const NEW = 9_007_199_254_740_994n;
 const SHORT = 999_999_999_999_999n;
@@ -219,7 +219,7 @@ test("files: what a newer run has written is what is read, and an older one is r
 test("files: a run that wakes with its rename still to come makes a name that nobody reads", () =>
   inFolder(async (file, folder) => {
     await file.write("new", run(NEW));
-    // As it slept: all its checks are behind it.
+    // As if it had slept: it has passed all its checks.
     writeFileSync(join(folder, "report.csv.0009007199254740993"), "late");
     writeFileSync(join(folder, "report.csv.bak"), "none of ours");
     assert.equal(String(await file.read()), "new");

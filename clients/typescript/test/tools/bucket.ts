@@ -1,4 +1,4 @@
-/** A bucket of a real server, asked by Amazon's own client: what a program has that uses the fence. */
+/** A bucket of a real server, with Amazon's own client, as in a program that uses the fence. */
 
 import {
   CreateBucketCommand,
@@ -15,7 +15,7 @@ const NAME = "reports";
 
 export class Bucket implements ObjectStore {
   readonly #client: S3Client;
-  /** Comes right before the next put, once. */
+  /** Runs right before the next put, once. */
   between: (() => Promise<unknown>) | undefined;
   puts = 0;
 
@@ -60,7 +60,7 @@ export class Bucket implements ObjectStore {
       await this.#client.send(new PutObjectCommand({ ...place, Body: body, Metadata: { ...metadata }, ...condition }));
       return true;
     } catch (error) {
-      // The condition did not hold; it was being written just then; what was to be matched is gone.
+      // The condition failed; a concurrent write; the object to match is gone.
       if ([412, 409, 404].includes(statusOf(error))) return false;
       throw error;
     }

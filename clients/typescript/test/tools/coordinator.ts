@@ -1,5 +1,5 @@
 /**
- * A scripted coordinator: a real gRPC server on loopback whose every frame a test writes. Heartbeats are acknowledged by
+ * A scripted coordinator: a real gRPC server on loopback whose every frame a test writes. It acknowledges heartbeats by
  * itself while `answerHeartbeats` is set; everything else waits for the test.
  */
 
@@ -28,7 +28,7 @@ type Kind = NonNullable<Frame["case"]>;
 type ValueOf<K extends Kind> = Extract<Frame, { case: K }>["value"];
 const QUIET: readonly Kind[] = ["heartbeat", "runStarted", "runProgress"];
 
-/** What comes, in order, and who waits for it. */
+/** The incoming frames, in order, and the waiters. */
 class Inbox<T> {
   readonly #come: T[] = [];
   #waiting: ((value: T) => void) | undefined;
@@ -96,7 +96,7 @@ export class Session {
     else this.#call.emit("error", { code, details: "as the script says" });
   }
 
-  /** The next frame, which must be of this kind; the kinds in `skip` are passed over. */
+  /** The next frame, which must be of this kind; the kinds in `skip` are skipped. */
   async expect<K extends Kind>(kind: K, skip: readonly Kind[] = QUIET): Promise<ValueOf<K>> {
     const until = Date.now() + PATIENCE;
     for (;;) {
@@ -125,7 +125,7 @@ export class Session {
     return hello;
   }
 
-  /** A leave in which nothing is in flight any more. */
+  /** A leave with nothing left in flight. */
   async farewell(): Promise<void> {
     await this.expect("drainRequest");
     this.send(f.draining());

@@ -1,4 +1,4 @@
-/** A real coordinator: `ROSTERD_BINARY`, else the one that `cargo build --release` has made in this repository. */
+/** A real coordinator: `ROSTERD_BINARY`, else that of this repository's release build. */
 
 import assert from "node:assert/strict";
 import { execFile, spawn, type ChildProcess } from "node:child_process";
@@ -13,7 +13,7 @@ export const BINARY =
   process.env.ROSTERD_BINARY ?? fileURLToPath(new URL("../../../../../target/release/rosterd", import.meta.url));
 assert.ok(existsSync(BINARY), `${BINARY} is not there: \`cargo build --release\`, or name one by ROSTERD_BINARY`);
 
-/** A run as `rosterd runs --json` tells it. */
+/** A run in the output of `rosterd runs --json`. */
 export interface RunRecord {
   readonly item: number;
   readonly outcome: string | null;
@@ -37,7 +37,7 @@ export class RealCoordinator {
     this.#flags = flags;
   }
 
-  /** The first time on any port that is free, then on the same. */
+  /** Starts it, the first time on any free port, then on the same. */
   async start(): Promise<void> {
     const listen = this.address || "127.0.0.1:0";
     const data = join(this.folder, "data");
@@ -71,7 +71,7 @@ export class RealCoordinator {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** What `rosterd …` says. */
+  /** The output of `rosterd …`. */
   ask(...command: string[]): Promise<string> {
     return new Promise((resolve, reject) => {
       execFile(BINARY, [...command, "--server", this.address], (error, output, errors) => {
@@ -92,7 +92,7 @@ export class RealCoordinator {
     return JSON.parse(await this.ask("runs", "--job", job, "--json")) as RunRecord[];
   }
 
-  /** The instance that an item's run is in flight at; undefined: none is. */
+  /** The instance at which an item's run is in flight; undefined: there is no run. */
   async runsAt(job: string, item: number): Promise<string | undefined> {
     const items = JSON.parse(await this.ask("items", "--job", job, "--json")) as {
       running: { instance: string } | null;

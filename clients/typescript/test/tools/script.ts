@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { Effect, Event, Frame } from "../../src/machine/events.js";
 import { Machine } from "../../src/machine/machine.js";
-import type { Ending, EndKind, Key, Settings } from "../../src/machine/words.js";
+import type { Ending, EndKind, Key, Settings } from "../../src/machine/types.js";
 import type { SessionResponse } from "../../src/proto/rosterd/v1/worker_pb.js";
 import * as f from "./frames.js";
 
@@ -29,7 +29,7 @@ type Kind = NonNullable<Frame["case"]>;
 type ValueOf<K extends Kind> = Extract<Frame, { case: K }>["value"];
 type EffectOf<T extends Effect["type"]> = Extract<Effect, { type: T }>;
 
-/** Numbers by chance that are the same each time. */
+/** Random numbers that are the same each time. */
 export function seeded(seed: number): () => number {
   let state = seed * 2654435761 + 1;
   return () => {
@@ -70,7 +70,7 @@ export class Script {
     return this.feed({ type: "received", stream, frame });
   }
 
-  /** Lets time pass; a driver ticks at the machine's deadlines. `answer`: heartbeats are acknowledged at once. */
+  /** Lets time pass; a driver ticks at the machine's deadlines. `answer`: acknowledges heartbeats. */
   wait(length: number, { answer = false, step = 50 } = {}): void {
     const end = this.time + length;
     while (this.time < end) {

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const DEBIAN = "/usr/lib/postgresql";
-/** Of the environment that `cargo xtask setup` makes for the Python client. */
+/** From the environment that `cargo xtask setup` creates for the Python client. */
 const MOTO = fileURLToPath(new URL("../../../../../target/python/bin/moto_server", import.meta.url));
 
 export interface Started {
@@ -57,7 +57,7 @@ export async function startS3(): Promise<Started> {
   return started(port, spawn(program, flags, { stdio: "ignore", cwd: folder }), folder);
 }
 
-/** PostgreSQL does not run as root: then it is the user of Debian's package. */
+/** PostgreSQL does not run as root: as root, use the user of Debian's package. */
 function owner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }));

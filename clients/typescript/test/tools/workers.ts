@@ -42,7 +42,7 @@ export function workerOf(server: string, options: WorkerOptions = {}): Worker {
   return new Worker({ server, slots: 4, address: "10.0.0.1", logger: new Lines(), ...options });
 }
 
-/** A worker at work. What it rejects with is kept until somebody asks. */
+/** A running worker. Its rejection is kept until it is awaited. */
 export class Working {
   readonly worker: Worker;
   readonly over: Promise<void>;

@@ -1,8 +1,8 @@
-/** Whatever comes, in any order. */
+/** Any events, in any order. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keyId, sameItem, type Key, type KeyId } from "../../src/machine/words.js";
+import { keyId, sameItem, type Key, type KeyId } from "../../src/machine/types.js";
 import * as f from "../tools/frames.js";
 import { RAISED, RETURNED, Script, seeded } from "../tools/script.js";
 

@@ -1,4 +1,4 @@
-/** The driver where things go wrong: a defect of its own, and a thread of user code that takes nothing. */
+/** The driver under failures: a defect of its own, and a thread of user code that handles nothing. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

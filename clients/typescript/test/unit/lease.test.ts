@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { millis, span } from "../../src/machine/time.js";
-import { StopReason } from "../../src/machine/words.js";
+import { StopReason } from "../../src/machine/types.js";
 import * as f from "../tools/frames.js";
 import { attached, key, near, running, Script } from "../tools/script.js";
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StopReason } from "../../src/machine/words.js";
+import { StopReason } from "../../src/machine/types.js";
 import * as f from "../tools/frames.js";
 import { attached, running, Script } from "../tools/script.js";
 
@@ -19,7 +19,7 @@ for (const [name, cause] of Object.entries(CAUSES)) {
     const script = running();
     cause(script);
     assert.equal(script.sent("drainRequest").length, 1);
-    // What was recorded before the coordinator knew still comes, and runs.
+    // A run that was recorded before the coordinator knew is still sent, and runs.
     script.recv(f.trigger(6, { item: 1 }));
     assert.deepEqual(script.started(), [5, 6]);
     script.recv(f.draining());

@@ -1,4 +1,4 @@
-/** What needs no stream: options, configuration, texts, addresses, the clock, what a worker refuses. */
+/** Tests without a stream: options, configuration, texts, addresses, the clock, refusals of a worker. */
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -15,7 +15,7 @@ import { textOf } from "../../src/describe.js";
 import { InvalidOption, VERSION, Worker, type WorkerOptions } from "../../src/index.js";
 import { jobOf, registrationOf } from "../../src/job.js";
 import { stderrLogger } from "../../src/log.js";
-import { StopReason } from "../../src/machine/words.js";
+import { StopReason } from "../../src/machine/types.js";
 import { certificates, loopback, resolve } from "../../src/options.js";
 import { shorten } from "../../src/text.js";
 import { explained, plain, targetOf } from "../../src/thread/target.js";
@@ -263,7 +263,7 @@ test("both threads see one clock, one lease and one reason", () => {
 
 test("the thread that renews the lease gets one moment, and not another for the same lease", () => {
   let asked = 0;
-  // Each look at the clock takes a tenth of a second.
+  // Each reading of the clock takes a tenth of a second.
   const clocks = { mono: () => 100 * (asked += 1), uptime: () => 100 * asked, wall: () => 100 * asked };
   const shared = Shared.create(1, clocks);
   const looks = (action: () => void) => {
@@ -297,7 +297,7 @@ test("a machine that slept past the lease finds it over, in both threads", () =>
   assert.ok(Math.abs(one.boot() - 62_001) <= 10);
   set -= 3_600_000;
   assert.ok(Math.abs(one.boot() - 62_001) <= 10, "a calendar that is set is no sleep");
-  // Slept again, and the calendar was set back by as much: found a moment later.
+  // Slept again, and the wall clock was set back by as much: found a moment later.
   slept += 10_000;
   set -= 10_000;
   mono += 250;

@@ -1,4 +1,6 @@
-/** What a handler sees of its lease when it looks before anybody has told it; and the helper for tests of handlers. */
+/**
+ * What a handler sees of its lease when it checks before the worker cancels it; and the helper for tests of handlers.
+ */
 
 import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
@@ -6,7 +8,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Cancelled, Fatal } from "../../src/index.js";
 import { stderrLogger } from "../../src/log.js";
-import { StopReason, type Key } from "../../src/machine/words.js";
+import { StopReason, type Key } from "../../src/machine/types.js";
 import { TriggerSchema } from "../../src/proto/rosterd/v1/worker_pb.js";
 import { Run } from "../../src/run.js";
 import { Runner, type Call } from "../../src/runner.js";
@@ -44,7 +46,7 @@ for (const left of [500, 0, -3_000]) {
     const run = runWith(() => lease, expired);
     assert.equal(run.cancelled, false);
     run.throwIfCancelled();
-    // The process stood still, and nobody has told anything yet.
+    // The process was frozen, and the worker has not cancelled the run yet.
     lease = left;
     const over = left <= 0;
     assert.deepEqual(
@@ -52,7 +54,7 @@ for (const left of [500, 0, -3_000]) {
       [over, over, over ? "the lease ended" : ""],
     );
     if (over) assert.throws(() => run.signal.throwIfAborted(), Cancelled);
-    // What it has gone by holds, and the worker knows of it, once.
+    // The lease that it has checked stays in force, and the worker is notified once.
     lease = 5_000;
     assert.equal(run.cancelled, over);
     assert.deepEqual(expired, over ? [KEY] : []);
@@ -68,7 +70,7 @@ test("who listens to the signal hears of a lease that a look has found to be ove
   assert.equal(heard, 1);
 });
 
-// ---- the last look before user code
+// ---- the last check before user code
 
 const LAST: [string, Partial<{ left: number; stop: StopReason; live: number }>, string][] = [
   ["the lease had ended", { left: 0 }, "the lease had ended before user code began"],

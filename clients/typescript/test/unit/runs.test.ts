@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StopReason, type EndKind } from "../../src/machine/words.js";
-import { Transit } from "../../src/machine/transit.js";
+import { StopReason, type EndKind } from "../../src/machine/types.js";
+import { OneWayDelay } from "../../src/machine/onewaydelay.js";
 import type { CancelReason, SessionResponse } from "../../src/proto/rosterd/v1/worker_pb.js";
 import * as f from "../tools/frames.js";
 import { attached, RAISED, running, type Script } from "../tools/script.js";
@@ -13,7 +13,7 @@ import { attached, RAISED, running, type Script } from "../tools/script.js";
 const AGAINST: Record<string, [(script: Script) => void, f.TriggerParts]> = {
   "the lease is not valid": [
     (script) => {
-      // The acknowledgement is late: the stream is well, and the lease counts from when the heartbeat was sent.
+      // The acknowledgement is late: the stream works, and the lease counts from when the heartbeat was sent.
       script.wait(3_200);
       script.recv(f.heartbeatAck(1));
       script.wait(2_500);
@@ -148,7 +148,7 @@ test("a run that is held is in flight and takes a slot", () => {
   assert.deepEqual(script.started(), [5, 5, 5, 5]);
 });
 
-test("a run that is held is let go of with its stream without a report, and comes again", () => {
+test("a held run is dropped with its stream without a report, and comes again", () => {
   const script = attached();
   script.recv(f.trigger(5, { startsInMs: 200 }));
   script.clear();
@@ -177,18 +177,18 @@ for (const [reason, outcome] of [
 }
 
 test("a Trigger that was longer on its way than the quickest of the last 10 s waits so much less, 5 ms at most", () => {
-  const transit = new Transit();
-  assert.equal(transit.left(501, 600, 100), 100, "nothing to compare with");
-  assert.equal(transit.left(502, 600, 100), 99);
-  assert.equal(transit.left(503, 600, 100), 98);
-  assert.equal(transit.left(500, 600, 100), 100, "quicker than all before");
-  assert.equal(transit.left(1_503, 1_600, 100), 97);
-  assert.equal(transit.left(1_599, 1_600, 2), 1);
-  assert.equal(transit.left(1_590, undefined, 2), 2);
-  assert.equal(transit.left(2_700, 2_600, 100), 95, "a calendar that was set back");
-  assert.equal(transit.left(10_700, 10_600, 100), 100, "the old one is no measure any more");
-  transit.forget();
-  assert.equal(transit.left(11_700, 11_600, 100), 100, "another stream");
+  const delay = new OneWayDelay();
+  assert.equal(delay.remainingWait(501, 600, 100), 100, "nothing to compare with");
+  assert.equal(delay.remainingWait(502, 600, 100), 99);
+  assert.equal(delay.remainingWait(503, 600, 100), 98);
+  assert.equal(delay.remainingWait(500, 600, 100), 100, "quicker than all before");
+  assert.equal(delay.remainingWait(1_503, 1_600, 100), 97);
+  assert.equal(delay.remainingWait(1_599, 1_600, 2), 1);
+  assert.equal(delay.remainingWait(1_590, undefined, 2), 2);
+  assert.equal(delay.remainingWait(2_700, 2_600, 100), 95, "a calendar that was set back");
+  assert.equal(delay.remainingWait(10_700, 10_600, 100), 100, "the old one is no measure any more");
+  delay.forget();
+  assert.equal(delay.remainingWait(11_700, 11_600, 100), 100, "another stream");
 });
 
 // ---- how runs end

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { fromBinary } from "@bufbuild/protobuf";
 import { test } from "node:test";
 import type { WorkerOptions } from "../../src/index.js";
-import { StopReason } from "../../src/machine/words.js";
+import { StopReason } from "../../src/machine/types.js";
 import { resolve } from "../../src/options.js";
 import { SessionResponseSchema } from "../../src/proto/rosterd/v1/worker_pb.js";
 import { instant } from "../../src/machine/time.js";
@@ -146,7 +146,7 @@ const HOSTS = [
 const LEARNED: [WorkerOptions & { server: string }, string[]][] = [
   // A planted address with a certificate of any authority got the credential.
   [{ server: "https://a.example:1", credential: "s3cret" }, ["https://a.example:2"]],
-  // Nor is a certificate shown to others, or work taken from them.
+  // Others also do not get a certificate, and the worker takes no work from them.
   [{ server: "https://a.example:1" }, ["https://a.example:2"]],
   [{ server: "https://a.example:1", credential: "s3cret", rootCertificates: "ca" }, HOSTS.slice(0, 3)],
   [{ server: "localhost:1", credential: "s3cret" }, ["http://127.0.0.1:3"]],

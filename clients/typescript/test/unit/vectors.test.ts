@@ -1,4 +1,4 @@
-/** The machine does what the vectors of the specification say. */
+/** Plays the vectors of the specification. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

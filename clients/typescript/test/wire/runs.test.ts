@@ -141,7 +141,7 @@ const STOPPED: Record<string, (run: Run, signal: AbortSignal) => unknown> = {
 
 for (const [how, handler] of Object.entries(STOPPED)) {
   test(`a cancel reaches the handler ${how}`, async () => {
-    // The coordinator of this process stands still while a handler of it is busy: so its frames are sent before.
+    // The coordinator in this process is blocked while a handler is busy, so it sends its frames before.
     const reasons: string[] = [];
     const worker = workerOf(coordinator.address);
     worker.job("hello", handler, { after: (run) => reasons.push(run.cancelReason) });

@@ -245,7 +245,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
       session.send(f.trigger(7, { itemParameter: "sleep 500;output done" }));
       await session.expect("runStarted", ["heartbeat"]);
       program.kill(signal);
-      // As supervisors do: the process, and then its group.
+      // Like supervisors: the process, and then its group.
       program.kill(signal === "SIGTERM" ? "SIGINT" : "SIGTERM");
       await session.expect("drainRequest");
       session.send(f.draining());
@@ -273,7 +273,7 @@ test("a second signal ends the process at once, also with a handler that never e
     await session.expect("runStarted", ["heartbeat"]);
     program.kill("SIGTERM");
     await session.expect("drainRequest");
-    // One within a second of the first counts as the first: so they are repeated until one is later.
+    // A signal within a second of the first counts as the first, so repeat it until one is later.
     const again = setInterval(() => program.kill("SIGTERM"), 100);
     const exit = await program.exit;
     clearInterval(again);
@@ -293,7 +293,7 @@ test("a handler that ignores to be stopped does not keep the process after the w
     await session.expect("runStarted", ["heartbeat"]);
     session.send(f.drain(0));
     await session.expect("drainRequest");
-    // Its time is over after 10 s; the signal makes the end of the process ours.
+    // Its time ends after 10 s; the signal ends the process earlier.
     program.kill("SIGTERM");
     await session.closed;
     assert.deepEqual(await program.exit, [1, null]);
@@ -351,7 +351,7 @@ test("a process that stood still past its lease takes nothing for done", async (
     const stopped = performance.now();
     await until(() => performance.now() > stopped + 3_000, "the lease is over");
     program.kill("SIGCONT");
-    // On this stream, or on the next where it was found silent for too long.
+    // On this stream, or on the next if this one was silent for too long.
     const report = await session.expect("runCompleted").catch(async () => {
       const next = await coordinator.accept();
       await next.greet();

@@ -1,6 +1,6 @@
-// Talks to the coordinator's REST API. It knows addresses, refusals and the session's CSRF token; it decides nothing.
+// Talks to the coordinator's REST API. It handles addresses, refusals and the session's CSRF token; it decides nothing.
 
-/** A refusal, or that nobody answered. */
+/** A refusal, or the lack of an answer. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -20,22 +20,22 @@ export class ApiError extends Error {
   }
 }
 
-/** What a response says beside its body. */
+/** A response: its body and its headers. */
 export interface Answer<T> {
   data: T;
   etag: string | null;
-  /** Of the next page. */
+  /** The token of the next page. */
   next: string | null;
 }
 
 export type Query = Record<string, string | number | boolean | undefined | null>;
 
-/** Everything up to the console's own pages, with a slash at its end: a proxy may have put a prefix before it. */
+/** Everything up to the console's own pages, with a slash at its end: a proxy may have added a prefix. */
 export function baseUrl(): URL {
   return new URL('.', document.baseURI);
 }
 
-/** A name as one segment. `count` and `config` are routes of their own, so a job of that name is written otherwise. */
+/** A name as one segment. `count` and `config` are routes, so a job of that name is encoded differently. */
 export function segment(name: string): string {
   if (name === 'count' || name === 'config') return `%63${name.slice(1)}`;
   return encodeURIComponent(name);
@@ -69,7 +69,7 @@ export function whenUnauthorized(then: () => void): void {
   onUnauthorized = then;
 }
 
-/** The coordinator's time minus the browser's, in milliseconds, as far as its answers tell (whole seconds). */
+/** The coordinator's time minus the browser's, in milliseconds, by its answers (whole seconds). */
 export function serverClockOffset(): number {
   return clockOffset;
 }
@@ -83,7 +83,7 @@ interface Options {
   headers?: Record<string, string>;
 }
 
-/** Sends a request; throws an [`ApiError`] for whatever is not a success. */
+/** Sends a request; throws an [`ApiError`] unless it succeeds. */
 export async function send(path: string, options: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
   const method = options.method ?? 'GET';
@@ -109,7 +109,7 @@ export async function send(path: string, options: Options = {}): Promise<Respons
 function learnClock(response: Response): void {
   const date = Date.parse(response.headers.get('date') ?? '');
   if (Number.isNaN(date)) return;
-  // The header has whole seconds: what is off by less says nothing.
+  // The header has whole seconds: ignore smaller differences.
   const off = date + 500 - Date.now();
   clockOffset = Math.abs(off) < 1500 ? 0 : off;
 }
@@ -121,13 +121,13 @@ async function refusal(response: Response): Promise<ApiError> {
     const problem = JSON.parse(text) as { code?: string; detail?: string; title?: string };
     return new ApiError(response.status, problem.code ?? '', problem.detail ?? problem.title ?? text);
   } catch {
-    // A proxy on the way, say.
+    // For example from a proxy on the way.
     const known = response.status >= 502 && response.status <= 504;
     return new ApiError(known ? 0 : response.status, '', text.slice(0, 300) || `HTTP ${response.status}`);
   }
 }
 
-/** Reads JSON, with what stands in the headers. */
+/** Reads JSON, and the headers. */
 export async function read<T>(path: string, options: Options = {}): Promise<Answer<T>> {
   const response = await send(path, options);
   const text = await response.text();

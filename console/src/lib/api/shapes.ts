@@ -1,4 +1,5 @@
-// What the console reads, by the names of the API's description. Made from `types.ts`, which `npm run types` writes.
+// The types that the console reads, by their names in the API's description. Taken from `types.ts`, which is generated
+// from that: `tests/it/openapi.rs` compares it with what a coordinator serves, and writes it with UPDATE_GOLDEN=1.
 import type { components } from './types';
 
 type Schemas = components['schemas'];
@@ -25,3 +26,8 @@ export type Ownership = Schemas['Ownership'];
 export type FireOfJob = Schemas['FireOfJob'];
 export type RunOfFire = Schemas['RunOfFire'];
 export type Checked = Schemas['Checked'];
+export type Session = Schemas['SessionView'];
+export type Alarms = Schemas['Alarms'];
+export type Alarm = Schemas['Alarm'];
+export type Silence = Schemas['Silence'];
+export type Delivery = Schemas['Delivery'];

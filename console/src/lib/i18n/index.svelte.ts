@@ -1,4 +1,5 @@
-// English and Chinese. The English text is the key, so that a page reads as it looks; what has no Chinese does not compile.
+// English and Chinese. The English text is the key, so a page reads as it looks; a text without Chinese does not
+// compile.
 import { zh } from './zh';
 
 export type Text = keyof typeof zh;
@@ -47,13 +48,13 @@ export function fill(text: string, params: Params): string {
   });
 }
 
-/** A text in the language that was chosen. */
+/** A text in the chosen language. */
 export function t(text: Text, params: Params = {}): string {
   const chosen = languages.chosen === 'zh' ? zh[text] : text;
   return fill(chosen, params);
 }
 
-/** A word of the API in the language that was chosen; one that is not known stays as it is. */
+/** A word of the API in the chosen language; an unknown one stays as it is. */
 export function word(value: string | undefined | null): string {
   if (!value) return '';
   const plain = value.toLowerCase().replaceAll('_', ' ');

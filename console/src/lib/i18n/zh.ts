@@ -1,5 +1,5 @@
-// Chinese for every text of the console, and for the words of the API at the end. The words are those of ElasticJob's console
-// where it has one: 作业, 分片项, 实例.
+// Chinese for every text of the console, and for the words of the API at the end. The words are those of ElasticJob's
+// console if it has one: 作业, 分片项, 实例.
 export const zh = {
   '1 day': '1 天',
   '1 hour': '1 小时',

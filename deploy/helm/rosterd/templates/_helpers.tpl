@@ -41,7 +41,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.tls.existingSecret }}https{{ else }}http{{ end -}}
 {{- end -}}
 
-{{/* What a coordinator would refuse when it starts is refused here already. */}}
+{{/* Fails early for what a coordinator would refuse at its start. */}}
 {{- define "rosterd.check" -}}
 {{- $v := .Values -}}
 {{- $zk := $v.registry.zookeeper -}}

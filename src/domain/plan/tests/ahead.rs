@@ -1,4 +1,4 @@
-//! What is started ahead of its time: the plain case, and each thing that makes it another one.
+//! What is started ahead of time: the plain case, and each condition that excludes an item from it.
 
 use super::world::{World, instance, job, noon, worker};
 use crate::id::{Item, JobName, TriggerId};

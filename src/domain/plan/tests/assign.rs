@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// The plan with one thing changed.
+/// Copies of the plan, each with one thing changed.
 fn spoilt(assigned: &Assigned, job: &Job) -> Vec<(String, Assigned)> {
     let mut all = Vec::new();
     let mut put = |what: String, change: &dyn Fn(&mut Assigned)| {
@@ -82,7 +82,7 @@ fn spoilt(assigned: &Assigned, job: &Job) -> Vec<(String, Assigned)> {
         put(format!("without move {n}"), &|a| drop(a.moved.remove(n)));
     }
     let (items, owners) = (job.rules.items, assigned.sharding.instances());
-    // All to the first who owns something, which is two more than another has.
+    // All items to the first owner, which is at least two more than another has.
     if items >= 2 && owners.len() >= 2 {
         let lists = owners.iter().enumerate().map(|(n, owner)| {
             let all = (0..items).map(Item).collect::<Vec<_>>();
@@ -115,14 +115,14 @@ fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
     job.instances = [(instance(0), seen()), (instance(1), seen())].into();
     job.necessary = Some(Version(7));
     let candidates = Candidates::default();
-    // The first plan gives the items out; it stands in the way of what goes by the old generation.
+    // The first plan assigns the items; it invalidates whatever relies on the old generation.
     let given = assign(&job, &candidates).unwrap();
     let writes = |txn: &Txn| txn.writes.iter().any(|write| matches!(write, Write::Assignment { .. }));
     let checks = |txn: &Txn| txn.guards.contains(&Guard::Generation(job.name.clone(), job.generation));
     assert_eq!((given.moved.len(), writes(&given.txn), checks(&given.txn)), (3, true, false));
     let clears = Write::ClearNecessary(job.name.clone(), Version(7));
     assert!(given.txn.writes.contains(&clears));
-    // The next leader's moves nothing.
+    // The plan of the next leader moves nothing.
     job.sharding = given.sharding;
     let same = assign(&job, &candidates).unwrap();
     assert_eq!((same.moved, same.why), (Vec::new(), Why::Requested));
@@ -135,7 +135,7 @@ fn a_flag_over_an_assignment_that_is_right_goes_and_the_generation_stays() {
     assert_eq!(same.txn.guards, guards);
 }
 
-/// The leader gives items out. What may not be run, and since when, is no business of its plan.
+/// The leader assigns items. Its plan does not touch what must not be run, and since when.
 #[test]
 fn an_assignment_that_changes_a_right_is_found() {
     type Spoil = fn(&mut Sharding);
@@ -168,7 +168,7 @@ fn an_assignment_that_changes_a_right_is_found() {
     }
 }
 
-/// Each change of owner in the words that people read.
+/// Each change of owner, in the words that people read.
 #[test]
 fn a_plan_says_of_each_item_why_it_moves() {
     let told = |job: &Job, candidates: &Candidates| {

@@ -1,4 +1,4 @@
-//! The checker finds what is wrong: plans that are right are spoilt, one way each.
+//! The checker finds errors: correct plans are changed, each in one way.
 
 use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
@@ -93,7 +93,7 @@ fn every_way_to_spoil_a_plan_is_found() {
         ("not put up", |p| p.txn.writes.retain(|w| !matches!(w, Write::FailoverItem { .. }))),
         ("a foreign write", |p| p.txn.writes.push(Write::RaiseNecessary(p_name(p)))),
         ("the calendar lost", |p| p.next = None),
-        ("a scheduled time told otherwise", |p| {
+        ("a scheduled time reported otherwise", |p| {
             for entry in &mut p.entries {
                 if let Entry::Unrun { became, .. } = entry {
                     *became = FireResult::Missed(Missed::TooLate);
@@ -114,12 +114,12 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
     name.unwrap()
 }
 
-/// Whether there is a right to a run is looked at apart from what its record says.
+/// The right to a run is checked independently of what its record says.
 #[test]
 fn a_run_that_there_is_no_right_to_is_found() {
     type Way = (&'static str, fn(&mut Running));
     let ways: [Way; 4] = [
-        ("nobody has asked for it", |run| run.source = Source::Manual),
+        ("it was not triggered", |run| run.source = Source::Manual),
         ("it is not due yet", |run| run.fire.0 += 1),
         ("it is too old", |run| run.fire.0 -= 10_001),
         ("another owns the item", |run| run.instance = instance(1)),
@@ -136,7 +136,7 @@ fn a_run_that_there_is_no_right_to_is_found() {
     }
 }
 
-/// What became due before a run began waits behind it; what did from then on found the item busy.
+/// Scheduled times before a run started wait behind it; later ones found the item busy.
 #[test]
 fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
     let due = Time(noon().0 + 60_000);
@@ -165,7 +165,7 @@ fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
     }
 }
 
-/// Failover was switched on, and its host had not heard of that when a run crashed: nobody ran it again.
+/// Failover was switched on, and the host did not know yet when a run crashed: nobody ran it again.
 #[test]
 fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
     let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
@@ -194,7 +194,8 @@ fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
     assert_eq!(ends_guarded(&world), (true, true));
 }
 
-/// Nobody has a slot for it: when it is too old to be run late, that is to be written down, long before the next scheduled time.
+/// No slot is free for it: once it is too old to be run late that must be recorded, long before the next scheduled
+/// time.
 #[test]
 fn a_plan_that_looks_again_after_what_waits_is_too_old_is_found() {
     let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
@@ -211,7 +212,7 @@ fn a_plan_that_looks_again_after_what_waits_is_too_old_is_found() {
     assert!(wrong(&plan).contains("the calendar looks again at"), "{}", wrong(&plan));
 }
 
-/// A run of it is in user code and in no record: what comes due meanwhile is accounted for at once.
+/// A run of it is in user code and in no record: scheduled times that come meanwhile are accounted for at once.
 #[test]
 fn a_plan_that_leaves_a_due_time_beside_a_run_without_a_record_is_found() {
     let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
@@ -234,7 +235,7 @@ fn two_due() -> World {
     world
 }
 
-/// What is wrong with two runs of a host, of which only so many have a slot.
+/// The errors found for two runs of a host, if only this many have a slot.
 fn in_turn(free: u32, waits_elsewhere: Option<Class>, started: &[u32], waiting: &[u32]) -> String {
     in_turn_of(two_due(), free, waits_elsewhere, started, waiting)
 }
@@ -256,7 +257,7 @@ fn in_turn_of(
         hosted.free = free;
         hosted.others = waits_elsewhere.map(|class| line(class, 0, "zebra")).into_iter().collect();
     }
-    // All that it may begin, and some of it taken out again.
+    // Everything that it may start, with some of it removed again.
     let mut plan = {
         let mut room = world.clone();
         room.hosted.values_mut().for_each(|hosted| (hosted.free, hosted.others) = (2, Vec::new()));
@@ -280,11 +281,11 @@ fn in_turn_of(
 fn slots_are_given_in_turn() {
     let right = |free, elsewhere, started: &[u32], waiting: &[u32]| {
         let wrong = in_turn(free, elsewhere, started, waiting);
-        assert!(!wrong.contains("slot") && !wrong.contains("goes before"), "{wrong}");
+        assert!(!wrong.contains("slot") && !wrong.contains("it precedes"), "{wrong}");
     };
     right(2, None, &[0, 1], &[]);
     right(1, None, &[0], &[1]);
-    // Of another job, and later in the order of names.
+    // Of another job, whose name sorts later.
     right(2, Some(Class::Fire), &[0, 1], &[]);
     right(2, Some(Class::Misfire), &[0], &[1]);
     let wrong = |free, elsewhere, started: &[u32], waiting: &[u32], how: &str| {
@@ -292,7 +293,7 @@ fn slots_are_given_in_turn() {
         assert!(wrong.contains(how), "{how:?} is not in: {wrong}");
     };
     wrong(1, None, &[0, 1], &[], "2 runs start on the 1 slots");
-    wrong(1, None, &[1], &[0], "it goes before");
+    wrong(1, None, &[1], &[0], "it precedes");
     wrong(2, Some(Class::Misfire), &[0, 1], &[], "it takes a slot on 10.0.0.0@-@a out of turn");
     wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
     // Between the two: after the misfire of one, before the scheduled time of the other.
@@ -304,14 +305,15 @@ fn slots_are_given_in_turn() {
     wrong(2, Some(Class::Fire), &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
 }
 
-/// What is wrong where item 0 has crashed, with so many free slots, what waits here and what waits elsewhere.
+/// The errors found after item 0 has crashed, with this many free slots and these waiting items, here and of other
+/// jobs.
 fn crashed(free: u32, waiting: &[(Class, u32)], elsewhere: Option<Class>) -> String {
     let mut world = World::new(job(None, 2), &[0, 0], noon());
     world.job.rules.failover = true;
     let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: false, deaths: 0 };
     let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
     world.records.insert(Item(0), (Version(9), record));
-    // What else has crashed has done so before.
+    // The other crashed runs crashed earlier.
     let line = |class, item, job: &str| Waiting {
         class,
         fire: if (class, item, job) == (Class::Failover, 0, "count") { noon() } else { Time(noon().0 - 1) },
@@ -342,15 +344,15 @@ fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
         let wrong = crashed(free, waiting, elsewhere);
         assert!(wrong.contains(how), "{how:?} is not in: {wrong}");
     };
-    wrong(0, &[], None, "its crashed run waits for nobody");
-    wrong(0, &[(Class::Fire, 0)], None, "its crashed run waits for nobody");
-    wrong(0, &[(Class::Failover, 1)], None, "its crashed run waits for nobody");
+    wrong(0, &[], None, "its crashed run is not offered for failover");
+    wrong(0, &[(Class::Fire, 0)], None, "its crashed run is not offered for failover");
+    wrong(0, &[(Class::Failover, 1)], None, "its crashed run is not offered for failover");
     wrong(1, &[own], None, "has a slot for its crashed run");
     wrong(1, &[own, (Class::Fire, 1)], None, "has a slot for its crashed run");
     wrong(1, &[own], Some(Class::Misfire), "has a slot for its crashed run");
 }
 
-/// What becomes of scheduled times in one world, and what the checker says of it in another.
+/// The results of scheduled times in one world, and what the checker says about them in another.
 fn elsewhere(of: &World, other: &World) -> (Vec<FireResult>, String) {
     let plan = host(&of.job, &of.records, &of.facts());
     assert!(check(&of.job, &of.records, &of.facts(), &plan).is_empty());
@@ -362,7 +364,7 @@ fn elsewhere(of: &World, other: &World) -> (Vec<FireResult>, String) {
     (became.collect(), wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// Each becomes of a scheduled time in one state alone.
+/// Each result is right in one state alone.
 #[test]
 fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     let minutes = |n: i64| Time(noon().0 + n * 60_000);
@@ -413,7 +415,7 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     wrong(both(&busy, &misfires), FireResult::Misfired, with(&busy));
     wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), with(&gap(Missed::Disabled)));
     wrong(with(&gap(Missed::Paused)), missed(Missed::Paused), idle());
-    // What waits for a slot until the next is due. The other has a slot, or gets one with this plan.
+    // It waits for a slot until the next is due. The other has a slot, or gets one with this plan.
     wrong(both(&full, &patient), missed(Missed::NoSlot), with(&patient));
     let late = |world: &mut World| {
         misfires(world);
@@ -434,18 +436,19 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     wrong(with(&gained), missed(Missed::NoWorker), idle());
     wrong(with(&gained), missed(Missed::NoWorker), both(&gained, &patient));
     wrong(idle(), missed(Missed::TooLate), with(&patient));
-    // To the millisecond.
+    // Exact to the millisecond.
     let just_patient = |world: &mut World| world.job.rules.catch_up = world.now.since(noon());
     wrong(idle(), missed(Missed::TooLate), with(&just_patient));
     wrong(with(&down), missed(Missed::Down), with(&|world| world.up_since = noon()));
     wrong(with(&gained), missed(Missed::NoWorker), with(&|world| world.gained.extend([(Item(0), noon())])));
-    // As something is run that came too late, and nothing else.
+    // If something that came too late is run, and nothing else.
     let once = |world: &mut World| world.job.rules.run_late = true;
     wrong(with(&once), FireResult::Misfired, both(&once, &just_patient));
     wrong(with(&once), FireResult::Misfired, idle());
 }
 
-/// A run that begins at a scheduled time is what keeps the item busy then, and what it waits for a millisecond before.
+/// A run that starts at a scheduled time keeps the item busy at that time, but a scheduled time a millisecond before
+/// waits for it.
 #[test]
 fn a_due_time_that_a_run_begins_with_found_it_busy() {
     let due = Time(noon().0 + 60_000);
@@ -471,7 +474,7 @@ fn a_due_time_that_a_run_begins_with_found_it_busy() {
     assert!(wrong.contains("may still wait behind the run"), "{wrong}");
 }
 
-/// What one clock finds too far ahead is not for another, which allows it a millisecond more.
+/// A last fire that is too far ahead for one clock may not be for another, which allows it a millisecond more.
 #[test]
 fn a_last_fire_that_is_not_too_far_ahead_stays() {
     let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], Time(noon().0 + 2001));

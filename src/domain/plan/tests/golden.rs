@@ -1,5 +1,5 @@
-//! Scripts that a person can read: what is given, and what is then planned and why. Lines that begin with `>`
-//! are the planner's; `BLESS=1 cargo test -p rosterd-domain golden` writes them anew.
+//! Scripts that a person can read: the input, and the resulting plans with their reasons. Lines that begin with `>` are
+//! the planner's; `BLESS=1 cargo test -p rosterd-domain golden` writes them again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

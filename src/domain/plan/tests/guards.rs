@@ -1,4 +1,4 @@
-//! What a plan's transaction rests on, and what the death of a worker does not touch.
+//! What a plan's transaction depends on, and what the death of a worker does not affect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn what_several_runs_rest_on_is_checked_once() {
     assert_eq!(plan.txn.guards, job_is.into_iter().chain([attached(0), attached(1)]).collect::<Vec<_>>());
 }
 
-/// A store takes only so much at once.
+/// A store accepts only a limited number of records at once.
 #[test]
 fn runs_that_leave_much_end_with_several_plans() {
     let mut world = world();
@@ -51,7 +51,7 @@ fn runs_that_leave_much_end_with_several_plans() {
     assert_eq!((second.entries.len(), second.more), (1, false));
 }
 
-/// Two seconds ahead is what a clock may be; a millisecond more is nobody's.
+/// A clock may be two seconds ahead, and not a millisecond more.
 #[test]
 fn a_last_fire_in_the_future_is_set_back_where_no_clock_can_be_right() {
     let set_back = |ahead: i64, asked_for: bool| {
@@ -96,7 +96,8 @@ fn a_run_that_ended_is_not_run_again_when_its_worker_dies() {
     }
 }
 
-/// A worker had said goodbye to a host and come to another one, whose run the first read of and handed back for it.
+/// A worker had said goodbye to one host and attached to another, whose run the first host read of and handed back for
+/// it.
 #[test]
 fn what_is_said_for_a_worker_that_left_rests_on_its_being_attached_here() {
     let mut world = world();
@@ -111,7 +112,7 @@ fn what_is_said_for_a_worker_that_left_rests_on_its_being_attached_here() {
     }
 }
 
-/// Of those that have a slot: the one with the most beside its own misfires; of equals the first.
+/// Of the instances with a slot: the one with the most beyond its own misfires; of equals the first.
 #[test]
 fn a_crashed_run_goes_where_most_room_is() {
     let taker = |free: [u32; 2], marked: bool| {

@@ -1,5 +1,5 @@
-//! An hour of trouble: reports, deaths, pauses, restarts, lost slots, counts lowered and raised. Only the plan's
-//! own calendar and what happens make the host look. In the end each scheduled time of each item is accounted for,
+//! An hour of trouble: reports, deaths, pauses, restarts, lost slots, counts lowered and raised. The host plans only
+//! when the plan's own timer or an event causes it to. In the end each scheduled time of each item is accounted for,
 //! exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,11 +68,11 @@ struct Hour {
     world: World,
     slots: BTreeMap<InstanceId, u32>,
     attached: usize,
-    /// What became of each scheduled time.
+    /// The result of each scheduled time.
     told: BTreeMap<(Item, Time), &'static str>,
     dropped: BTreeMap<Item, u64>,
     created: BTreeMap<Item, Time>,
-    /// Since when an item is surplus, and the times in which items were.
+    /// Since when an item is surplus, and the periods in which items were.
     surplus: BTreeMap<Item, Time>,
     was_surplus: Vec<(Item, Time, Time)>,
     user_code: BTreeMap<Item, InstanceId>,
@@ -221,7 +221,7 @@ impl Hour {
         }
     }
 
-    /// Time goes by; the host looks when its calendar says so.
+    /// Advances time; the host plans when its timer is due.
     fn wait(&mut self, until: Time) {
         while let Some(at) = self.calendar.filter(|at| *at <= until) {
             assert!(at > self.world.now, "time stands still");
@@ -315,7 +315,7 @@ impl Hour {
 
     fn due(&mut self, item: Item, due: Time, what: &'static str) {
         let told = self.told.insert((item, due), what);
-        assert!(told.is_none(), "{due} of item {item} is {what} and was {told:?}");
+        assert!(told.is_none(), "{due} of item {item} is {what}, but was reported as {told:?}");
     }
 
     fn dues(&self, after: Time, until: Time) -> Vec<Time> {
@@ -323,7 +323,7 @@ impl Hour {
         schedule.iter(after).take_while(|due| *due <= until).collect()
     }
 
-    /// Everything is well again for a while.
+    /// Restores everything for a while.
     fn end(mut self) {
         self.world.no_starts = false;
         self.take(&Step::Pause(false));

@@ -1,5 +1,5 @@
-//! A calendar that leaps a day ahead, is believed, and is set back: what was run meanwhile is not run a second time when its
-//! time comes.
+//! A clock that leaps a day ahead, is trusted, and is set back: what was run meanwhile is not run again when its time
+//! comes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::time::Time;
 const SECOND: i64 = 1000;
 const HOUR: i64 = 3600 * SECOND;
 
-/// One item, whose runs end at once, and how often each scheduled time had one.
+/// One item, whose runs end at once, and how many runs each scheduled time had.
 struct Played {
     world: World,
     runs: BTreeMap<Time, usize>,
@@ -49,9 +49,9 @@ fn what_ran_while_the_calendar_was_ahead_is_not_run_again() {
     played.play(at(0, 10), at(0, 60));
     played.play(at(26, 0), at(26, 60));
     let ahead: Vec<Time> = played.runs.keys().copied().filter(|fire| *fire > at(1, 0)).collect();
-    // The one that was found too late is run all the same, and the next skipped beside it.
+    // The one that was found too late is run nevertheless, and the next skipped with it.
     assert_eq!(ahead, [-10, 10, 20, 30, 40, 50, 60].map(|seconds| at(26, seconds)));
-    // What came up between the two moments is all that is passed over.
+    // Only what became due between the two moments is skipped.
     played.play(at(0, 120), at(26, 300));
     let twice: Vec<_> = played.runs.iter().filter(|(_, runs)| **runs != 1).collect();
     assert_eq!(twice, []);
@@ -60,7 +60,7 @@ fn what_ran_while_the_calendar_was_ahead_is_not_run_again() {
     assert_eq!(played.world.records.values().next().and_then(|(_, record)| record.ahead.clone()), None);
 }
 
-/// Another schedule has times of its own, whatever was accounted for by the one before.
+/// Another schedule has its own times, whatever the previous one has accounted for.
 #[test]
 fn a_schedule_that_is_given_afterwards_is_followed() {
     let begin = noon();

@@ -1,5 +1,5 @@
-//! The planners, tried on whatever can be: every plan passes the checker, planning again changes nothing, an
-//! hour of trouble loses no scheduled time, and what people may read is in the golden scripts.
+//! Tests of the planners with every possible input: every plan passes the checker, planning again changes nothing, an
+//! hour of trouble loses no scheduled time, and the golden scripts hold what people may read.
 
 mod ahead;
 mod assign;

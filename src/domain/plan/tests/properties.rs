@@ -1,4 +1,4 @@
-//! Whatever the state, a plan is right, and planning again changes nothing.
+//! In every state a plan is right, and planning again changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn build(
     (rules.misfire, rules.failover, rules.monitor) = (flags.misfire, flags.failover, flags.monitor);
     (rules.run_late, rules.guarantee_started, rules.disabled) =
         (flags.run_late, flags.guarantee, flags.disabled);
-    // Now and then a count that the assignment does not cover yet, or not any more.
+    // Now and then a count that the assignment does not cover yet, or no longer covers.
     rules.items = if sizes.0 == 0 { items.saturating_sub(1).max(1) } else { items };
     rules.guarantee_completed = flags.completed;
     world.job.paused = flags.paused;
@@ -218,7 +218,7 @@ fn build(
     if let Some(timeout) = sizes.1.checked_sub(4) {
         world.job.spec = timed(&world.job.spec, 60_000 << (4 * timeout));
     }
-    // Where the store is older than what it gave, as well as where it is not.
+    // With a store that was restored from an older state, and with one that was not.
     world.given = Token(if flags.paused == flags.monitor { 1000 } else { 0 });
     world.up_since = before(up);
     world.most_writes = if sizes.1 == 7 { usize::MAX } else { sizes.1 };
@@ -233,7 +233,7 @@ fn build(
         world.job.sharding = world.job.sharding.raised(Item(1), before(surplus));
     }
     world.job.announced.extend(announced.map(|(ago, answered)| {
-        // Of a run's fire, now and then.
+        // Now and then the time of a run's fire.
         let fire = before(slices.first().filter(|_| ago % 2 == 0).map_or(ago, |slice| slice.last));
         (Stage::Started, Announced { fire, answered, ..Announced::default() })
     }));
@@ -346,7 +346,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
     }
 }
 
-/// The last run, of which a crashed one would be carried on.
+/// The last run, which failover would continue if it crashed.
 fn ended(source: Source, fire: Time, at: Time) -> Ended {
     Ended {
         token: Token(106),
@@ -374,7 +374,44 @@ proptest! {
         assert!(dead.is_disjoint(&left), "the dead still run something");
     }
 
-    /// What is started ahead of a scheduled time is what would have been started at it, and is left alone then.
+    /// After a plan that rests there is nothing to plan until its next time, and that is the time that would be asked for.
+    #[test]
+    fn a_plan_that_rests_leaves_nothing_to_plan(mut world in world()) {
+        for _ in 0..4 {
+            let plan = world.plan();
+            world.commit(&plan);
+            if plan.rests && !plan.txn.writes.is_empty() {
+                let again = world.plan();
+                assert!(again.txn.writes.is_empty() && again.waiting.is_empty(), "{again:#?} after {plan:#?}");
+                assert_eq!(again.next, plan.next, "after {plan:#?}");
+            }
+        }
+    }
+
+    /// The same of what is started ahead, from then until its next time.
+    #[test]
+    fn a_plan_ahead_that_rests_leaves_nothing_to_plan(mut world in world()) {
+        (world.no_starts, world.most_writes) = (false, usize::MAX);
+        world.hosted.values_mut().for_each(|hosted| hosted.free *= 8);
+        let Some(due) = world.settle().next.filter(|due| *due > world.now) else { return Ok(()) };
+        // As near to it as fires are written ahead.
+        world.now = world.now.max(due.minus(Duration::from_millis(100)));
+        let settled = world.settle();
+        if settled.next != Some(due) {
+            return Ok(());
+        }
+        let now = std::mem::replace(&mut world.now, due);
+        let early = ahead(&world.job, &world.records, &world.facts());
+        world.commit(&early);
+        world.now = now;
+        if early.rests && settled.waiting.is_empty() {
+            let again = world.plan();
+            assert!(again.txn.writes.is_empty(), "{again:#?} after {early:#?}");
+            assert_eq!(again.next, early.next, "after {early:#?}");
+        }
+    }
+
+    /// What is started ahead of a scheduled time is what would have been started then, and is left alone at that time.
     #[test]
     fn what_is_started_ahead_would_have_been_started_at_the_time(mut world in world()) {
         (world.no_starts, world.most_writes) = (false, usize::MAX);
@@ -392,7 +429,7 @@ proptest! {
         assert_eq!(early.entries.len(), early.records.len());
         world.commit(&early);
         world.now = Time(due.0 - 1);
-        // What waited in a time without fires that ends meanwhile is accounted for, and is not theirs.
+        // What waited in a gap that ends meanwhile is accounted for, but not by these plans.
         let before = world.plan();
         assert!(early.records.keys().all(|item| !before.records.contains_key(item)), "before their time: {before:#?}");
         world.now = due;

@@ -1,4 +1,4 @@
-//! What a plan costs. Run with `cargo test --release -p rosterd-domain speed -- --ignored --nocapture`.
+//! The cost of a plan. Run with `cargo test --release -p rosterd-domain speed -- --ignored --nocapture`.
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::time::{Duration, Instant};

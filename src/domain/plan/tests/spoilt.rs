@@ -1,4 +1,4 @@
-//! The checker finds every single change of a plan that is right, and of what such a plan rests on: whatever the state.
+//! The checker finds every single change of a correct plan, and of the state that such a plan depends on.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::sharding::Gap;
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 
-/// What was changed, and what came of it.
+/// What was changed, and the result.
 type Changed<T> = (String, T);
 
 fn finds(world: &World, plan: &Plan) -> bool {
     !check(&world.job, &world.records, &world.facts(), plan).is_empty()
 }
 
-/// Each is the plan with one thing changed.
+/// Copies of the plan, each with one thing changed.
 fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
     let mut all = Vec::new();
     let mut put = |what: String, change: &dyn Fn(&mut Plan)| {
@@ -29,7 +29,7 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
         change(&mut changed);
         all.push((what, changed));
     };
-    // Scheduled times alone may have to wait, and what waits is looked at one by one.
+    // Scheduled times alone may have to wait, and waiting items are checked one by one.
     if !plan.more && plan.entries.iter().any(|entry| !matches!(entry, Entry::Unrun { .. })) {
         put("nothing at all".into(), &|p| *p = Plan { next: p.next, more: p.more, ..Plan::default() });
     }
@@ -61,10 +61,8 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
         }
     }
     for (item, (version, _)) in &plan.records {
-        put(format!("the record of {item} not told"), &|p| drop(p.records.remove(item)));
-        put(format!("another version told of {item}"), &|p| {
-            p.records.get_mut(item).unwrap().0 = version.next()
-        });
+        put(format!("the record of {item} missing"), &|p| drop(p.records.remove(item)));
+        put(format!("another version of {item}"), &|p| p.records.get_mut(item).unwrap().0 = version.next());
     }
     for (n, entry) in plan.entries.iter().enumerate() {
         put(format!("without {entry:?}"), &|p| drop(p.entries.remove(n)));
@@ -82,7 +80,7 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
     }
     for (on, waiting) in &plan.waiting {
         for (n, one) in waiting.iter().enumerate() {
-            // One that crashed may be taken by others too.
+            // Other instances may take a crashed one too.
             if one.class != Class::Failover && !plan.more {
                 put(format!("{one:?} not waiting"), &|p| drop(p.waiting.get_mut(on).unwrap().remove(n)));
             }
@@ -91,7 +89,7 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
     all
 }
 
-/// Whether a later write says what this one said, which then counts alone: an item whose run ended and begins again.
+/// Whether a later write overrides this one: the item's run ended and it starts again.
 fn is_overwritten(writes: &[Write], n: usize) -> bool {
     let said = |write: &Write| match write {
         Write::Running { item, .. } => Some((1, *item)),
@@ -272,7 +270,7 @@ fn other_entries(entry: &Entry) -> Vec<Entry> {
     }
 }
 
-/// Each is the world with one thing changed that the plan rests on.
+/// Copies of the world, each with one thing changed that the plan depends on.
 fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
     let mut all = Vec::new();
     let mut put = |what: String, change: &dyn Fn(&mut World)| {
@@ -297,7 +295,7 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
         match entry {
             Entry::Started { item, run, .. } => of_a_start(plan, *item, run, &mut put),
             Entry::Ended { item, token, run, requeued, .. } => {
-                // Nobody can skip a run that is not held: such a report is none.
+                // A run that is not held cannot be skipped: such a report does not count.
                 let report = world.reports.get(item).filter(|report| {
                     report.token == *token
                         && report.worker == run.worker
@@ -351,7 +349,7 @@ fn of_one_passed_over(
     became: FireResult,
     put: &mut impl FnMut(String, &dyn Fn(&mut World)),
 ) {
-    // What lies in a gap, and a mark that is dropped, is passed over whatever else holds.
+    // Scheduled times in a gap, and marks that are dropped, are recorded whatever else applies.
     let dropped = world.records.get(&item).is_some_and(|(_, record)| record.misfire == Some(latest));
     if dropped || world.job.sharding.gap_of(item, latest).is_some() {
         return;
@@ -440,7 +438,7 @@ proptest! {
     fn every_change_of_what_a_plan_rests_on_is_found(world in world()) {
         let plan = host(&world.job, &world.records, &world.facts());
         for (what, changed) in grounds(&world, &plan) {
-            assert!(finds(&changed, &plan), "it stands though {what}:\n{plan:#?}\nof {world:#?}");
+            assert!(finds(&changed, &plan), "it passes although {what}:\n{plan:#?}\nof {world:#?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What gauges tell of jobs that nobody attends to.
+//! What gauges show of jobs that no worker serves.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use crate::sharding::Gap;
 use crate::time::Time;
 use crate::unattended::{Unattended, unattended};
 
-/// Two items that fire each second and last fired at noon, the first of instance 0, the second of instance 1. It is ten
-/// seconds later.
+/// Two items that fire each second and last fired at noon, owned by instances 0 and 1. It is ten seconds later.
 fn world() -> World {
     let mut world = World::new(job(Some("* * * * * ?"), 2), &[0, 1], noon());
     world.job.instances = [0, 1].map(|n| (instance(n), seen())).into();
@@ -38,7 +37,7 @@ fn a_leader_tells_of_what_has_no_owner_and_a_host_of_what_it_hosts() {
     world.job.instances.remove(&instance(1));
     let orphan = Unattended { items: 1, waits_since: Some(seconds(5)), ..none };
     assert_eq!(found(&world, true, &[]), orphan, "its owner has gone");
-    assert_eq!(found(&world, false, &[]), none, "the leader tells of it");
+    assert_eq!(found(&world, false, &[]), none, "the leader reports it");
     world.job.instances.clear();
     let alone = Unattended { without_workers: true, items: 2, waits_since: Some(seconds(1)) };
     assert_eq!(found(&world, true, &[]), alone);

@@ -1,4 +1,4 @@
-//! A job, its records and its host as a plain value that tests change and plan on.
+//! A job, its records and its host as plain values, which tests change and plan on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn worker(n: usize) -> WorkerId {
     instance(n).worker().unwrap()
 }
 
-/// The instance of this job that a worker is.
+/// The node of a worker's instance of this job.
 pub(super) fn seen() -> InstanceSeen {
     let address = crate::id::ServerAddress::new("10.0.0.1").unwrap();
     let host = crate::id::CoordinatorId::new("c").unwrap();
@@ -36,7 +36,7 @@ pub(super) fn seen() -> InstanceSeen {
     InstanceSeen { mine: true, node: Some(node) }
 }
 
-/// A job with this schedule, monitored, and with nothing else switched on.
+/// A job with this schedule, monitored, and with everything else off.
 pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
     let name = JobName::new("count").unwrap();
     let mut config = serde_json::json!({"jobName": "count", "shardingTotalCount": items, "timeZone": "UTC",
@@ -69,7 +69,7 @@ pub(super) fn job(cron: Option<&str>, items: u32) -> Job {
     Job::decode(&name, &nodes).unwrap().unwrap()
 }
 
-/// Item `i` belongs to the instance `owners[i]`.
+/// Makes instance `owners[i]` the owner of item `i`.
 pub(super) fn give(job: &mut Job, owners: &[usize]) {
     let mut lists: BTreeMap<InstanceId, Vec<Item>> = BTreeMap::new();
     for (item, owner) in owners.iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Each item is idle, never ran, and belongs to the instance named for it; all have a slot for each item.
+    /// Each item is idle, never ran, and is owned by the instance named for it; all have a slot for each item.
     pub(super) fn new(mut job: Job, owners: &[usize], now: Time) -> Self {
         give(&mut job, owners);
         let fresh = |item| (Item(item), (Version(0), Record::new(Token(100), now)));
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Plans; the checker has seen it.
+    /// Plans, and lets the checker check the plan.
     pub(super) fn plan(&self) -> Plan {
         let facts = self.facts();
         let plan = host(&self.job, &self.records, &facts);
@@ -159,7 +159,7 @@ impl World {
         plan
     }
 
-    /// What a commit of the plan leaves behind, as the host then knows it.
+    /// Applies the plan, as the host knows the state after its commit.
     pub(super) fn commit(&mut self, plan: &Plan) {
         self.records.extend(plan.records.clone());
         for entry in &plan.entries {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Plans and commits until nothing is left to do; what all of it did.
+    /// Plans and commits until nothing is left to do; returns everything that was done.
     pub(super) fn settle(&mut self) -> Plan {
         let mut whole = self.plan();
         self.commit(&whole);
@@ -211,7 +211,7 @@ impl World {
     }
 }
 
-/// Whether its commit gives back slots, which are then offered.
+/// Whether its commit frees slots, which are then offered.
 fn freed(plan: &Plan) -> bool {
     plan.entries.iter().any(|entry| matches!(entry, Entry::Ended { .. }))
 }

@@ -1,4 +1,4 @@
-//! The days on which the clock changes, told out by hand and walked through minute by minute.
+//! The days on which the clock changes, written out by hand and checked minute by minute.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -18,7 +18,7 @@ const CHANGES: [(&str, &str); 6] = [
     ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
 ];
 
-/// Each on either side of the rule, with fires before, inside, at the end of and after the changes above.
+/// Expressions on either side of the rule, with fires before, inside, at the end of and after the changes above.
 const EXPRESSIONS: [&str; 14] = [
     "0 * * * * ?",
     "0 * 0-22 * * ?",
@@ -65,8 +65,7 @@ fn every_second_of_the_change_days_follows_the_rule() {
     }
 }
 
-/// All ways of asking for the fires of a span agree with `expected`, also when asked from many points inside
-/// it.
+/// All ways of asking for the fires of a span agree with `expected`, also from many points inside it.
 fn same(schedule: &Schedule, from: Timestamp, to: Timestamp, expected: &[Time]) {
     let (begin, end) = (Time(Time::from(from).0 - 1), Time::from(to));
     let found: Vec<Time> = schedule.iter(begin).take_while(|t| *t <= end).collect();
@@ -113,7 +112,7 @@ fn fires(expr: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
 fn a_time_inside_a_gap_fires_once_at_its_end() {
     let day = |expr| fires(expr, "America/New_York", "2026-03-08T05:00:00Z", "2026-03-09T03:59:59Z");
     assert_eq!(day("0 30 2 * * ?"), ["2026-03-08T07:00:00Z"]);
-    // Two times of one gap, and a regular fire at its end, are one.
+    // Two times of one gap and a regular fire at its end are one fire.
     assert_eq!(day("0 15,45 2 * * ?"), ["2026-03-08T07:00:00Z"]);
     assert_eq!(day("0 0,30 2,3 * * ?"), ["2026-03-08T07:00:00Z", "2026-03-08T07:30:00Z"]);
     let quartz = schedule("0 30 2 * * ?", "America/New_York").with_gap(GapPolicy::Skip);
@@ -126,7 +125,7 @@ fn only_the_first_pass_of_a_doubled_hour_fires() {
     assert_eq!(day("0 30 1 * * ?"), ["2026-11-01T05:30:00Z"]);
     assert_eq!(day("0 30 1,2 * * ?"), ["2026-11-01T05:30:00Z", "2026-11-01T07:30:00Z"]);
     assert_eq!(day("0 30 * * * ?").len(), 25);
-    // Asked in the second pass, nothing of it is left.
+    // Asked in the second pass, none of them is left.
     let daily = schedule("0 30 1 * * ?", "America/New_York");
     assert_eq!(daily.next(at("2026-11-01T06:10:00Z")), Some(at("2026-11-02T06:30:00Z")));
     assert_eq!(daily.count_between(at("2026-11-01T06:10:00Z"), at("2026-11-01T06:50:00Z")), 0);

@@ -1,4 +1,4 @@
-//! Forms beside Quartz's: each means what another text says, and a span is exact whatever clocks do.
+//! Notations beyond Quartz's: each is equivalent to another text, and a span is exact whatever clocks do.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -35,7 +35,7 @@ fn macros_fire_when_their_names_say() {
     assert_eq!(next("@annually"), "2027-01-01T00:00:00Z");
 }
 
-/// Where it began to run says nothing: whoever asks gets the same.
+/// The time at which it began to run does not matter: every caller gets the same.
 #[test]
 fn a_span_is_counted_from_the_epoch_in_every_zone() {
     let sevens = ["UTC", "Asia/Kathmandu", "GMT+8:00"].map(|zone| schedule("@every 7m", zone));

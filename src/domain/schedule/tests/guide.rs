@@ -4,7 +4,7 @@ use super::*;
 
 const PAGE: &str = include_str!("../../../../docs/guide/src/cron.md");
 
-/// The cells of the tables that have so many columns, code marks taken off.
+/// The cells of the tables with this many columns, without code marks.
 fn rows(columns: usize) -> Vec<Vec<&'static str>> {
     let cells = |line: &'static str| -> Vec<_> {
         line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()
@@ -32,7 +32,7 @@ fn code(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// An expression as a whole, not a part of one.
+/// A complete expression, not a part of one.
 fn is_whole(text: &str) -> bool {
     text.starts_with('@') || text.split(' ').count() >= 5 && !text.contains("rosterd")
 }
@@ -54,7 +54,7 @@ fn what_the_guide_calls_refused_is_refused() {
     assert!(rows >= 5, "only {rows} rows were found");
 }
 
-/// Wherever it shows a whole expression before that.
+/// Every complete expression that the page shows before that.
 #[test]
 fn what_the_guide_shows_is_accepted() {
     let (taken, _) = PAGE.split_once("## What is refused").unwrap();

@@ -1,4 +1,4 @@
-//! What a schedule promises, checked against Quartz's own fire times and against naive readings of the rules.
+//! What a schedule promises, checked against Quartz's own fire times and against naive implementations of the rules.
 
 mod change_days;
 mod forms;
@@ -22,7 +22,7 @@ fn texts(fires: &[Time]) -> Vec<String> {
     fires.iter().map(Time::to_string).collect()
 }
 
-/// The refusal without what may be meant.
+/// The error without the proposal.
 fn why(refusal: &ScheduleError) -> &ScheduleError {
     match refusal {
         ScheduleError::Meant { why, .. } => why,
@@ -100,7 +100,7 @@ fn what_never_fires_is_refused() {
         let refusal = Schedule::parse(never, "UTC").unwrap_err();
         assert!(matches!(why(&refusal), ScheduleError::NeverFires { .. }), "{never}: {refusal}");
     }
-    // A year in the past is no reason to refuse, its fires are only over.
+    // A year in the past is accepted, although its fires are over.
     assert_eq!(schedule("0 0 0 1 1 ? 1999", "UTC").next(at("2026-01-01T00:00:00Z")), None);
 }
 
@@ -124,7 +124,7 @@ fn a_zone_may_be_a_fixed_distance_as_java_writes_it() {
     }
 }
 
-/// At the last reading that the clock skips: it is neither that instant nor the one before the gap's end.
+/// At the last reading that the clock skips: the result is neither that instant nor the one before the gap's end.
 #[test]
 fn a_skipped_reading_at_the_end_of_a_gap_comes_the_next_day() {
     let last = schedule("59 59 2 * * ?", "America/New_York").with_gap(GapPolicy::Skip);
@@ -198,7 +198,7 @@ fn the_last_year_ends_in_every_zone() {
 
 #[test]
 fn a_day_that_moved_to_a_weekday_keeps_all_its_times() {
-    // 15 March 2026 is a Sunday. Quartz forgets the second time once the day has moved past the 15th.
+    // 15 March 2026 is a Sunday. Quartz forgets the second time after it has moved the day away from the 15th.
     let twice = schedule("0 0 8,12 15W 3 ?", "UTC");
     assert_eq!(
         texts(&twice.upcoming(at("2026-03-01T00:00:00Z"), 3)),
@@ -206,7 +206,7 @@ fn a_day_that_moved_to_a_weekday_keeps_all_its_times() {
     );
 }
 
-/// Days that are named twice, each in its own way, fire as if once.
+/// Days that are named twice, in different ways, fire once.
 #[test]
 fn a_day_that_is_named_twice_is_one_day() {
     // January 2026 ends on a Saturday, August 2026 begins with one.
@@ -244,7 +244,7 @@ fn a_step_is_as_long_as_its_field_at_most() {
     }
 }
 
-/// Asked at the very second at which the clock is set back: what it shows again has fired.
+/// Asked at the very second at which the clock is set back: readings that it repeats have fired already.
 #[test]
 fn what_a_clock_shows_again_has_fired() {
     let schedule = schedule("0 30 2 * * ?", "Europe/Berlin");

@@ -1,6 +1,6 @@
 //! The rules once more, as slow and as literal as possible, and without a line of the product's code.
 //!
-//! Fields are read anew for every moment; the zone is read minute by minute or second by second from jiff.
+//! Fields are parsed again for every moment; the zone is read minute by minute or second by second from jiff.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,10 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::schedule::GapPolicy;
 
-/// How long before a span its clock is read, so that no pass of an hour is taken for the first that is the
-/// second.
+/// How many hours before a span its clock is read, so that the second pass of an hour is not mistaken for the first.
 const BEFORE: i64 = 3;
 
-/// An expression that is known to be right.
+/// A valid expression.
 pub(super) struct Oracle {
     fields: Vec<String>,
     seconds: Vec<bool>,
@@ -65,7 +64,7 @@ impl Oracle {
         self.fires(&clock, 1, |wall| if self.matches(wall) { vec![0] } else { Vec::new() })
     }
 
-    /// The same by whole minutes, each taken apart only when its minute matches.
+    /// The same by whole minutes, whose seconds are examined only if the minute matches.
     pub(super) fn by_minute(&self, zone: &TimeZone, from: Timestamp, to: Timestamp) -> BTreeSet<Timestamp> {
         self.by_clock(&shown(zone, from, to, 60))
     }
@@ -80,7 +79,7 @@ impl Oracle {
         })
     }
 
-    /// The rule itself, on readings `step` seconds apart; `hits` says at which seconds of a step fires lie.
+    /// The rule itself, on readings `step` seconds apart; `hits` returns the seconds of a step at which fires are.
     fn fires(&self, clock: &[Shown], step: i64, hits: impl Fn(DateTime) -> Vec<i64>) -> BTreeSet<Timestamp> {
         let elapsed = self.elapsed();
         let (mut fires, mut seen, mut furthest) = (BTreeSet::new(), BTreeSet::new(), i64::MAX);
@@ -102,7 +101,7 @@ impl Oracle {
     }
 }
 
-/// What the clock shows at an instant, for people and as a number that can be counted on.
+/// What the clock shows at an instant, as a date and as a number to calculate with.
 pub(super) struct Shown {
     instant: Timestamp,
     wall: DateTime,
@@ -135,7 +134,7 @@ fn listed(field: &str, value: i32, min: i32, max: i32, names: &[&str]) -> bool {
             None if range == "*" || range.is_empty() => (min, max),
             None => (number(range), if step.is_some() { max } else { number(range) }),
         };
-        // Step through the range as a hand on a dial would.
+        // Steps through the range as the hand of a clock would.
         let (mut hand, mut left) = (from, (to - from).rem_euclid(max - min + 1));
         loop {
             if hand == value {

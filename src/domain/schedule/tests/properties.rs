@@ -75,7 +75,7 @@ fn expression() -> impl Strategy<Value = String> {
     fields.prop_map(|(s, m, h, (dom, dow), month)| format!("{s} {m} {h} {dom} {month} {dow}"))
 }
 
-/// Moments near a change of the zone's clock half of the time, any in thirty years otherwise.
+/// Half of them near a change of the zone's clock, the others anywhere in thirty years.
 pub(super) fn moment(zone: &'static str) -> impl Strategy<Value = Time> {
     let changes: Vec<i64> = TimeZone::get(zone)
         .unwrap()

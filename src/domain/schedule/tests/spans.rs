@@ -1,4 +1,4 @@
-//! Counting and looking back over long spans: exact, and without walking through the fires.
+//! Counting and looking back over long spans: exact, and without iterating over the fires.
 
 use super::{at, schedule};
 use crate::time::Time;
@@ -9,10 +9,10 @@ fn two_years_of_every_second_are_counted_exactly() {
     for zone in ["UTC", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"] {
         assert_eq!(schedule("* * * * * ?", zone).count_between(after, until), 730 * 86_400);
     }
-    // Bound to the wall clock: all hours but one of the night, whose changes neither add nor take a fire.
+    // Bound to the wall clock: all hours but one of the night, whose changes neither add nor remove a fire.
     let nights_off = schedule("* * 0-21,23 * * ?", "UTC");
     assert_eq!(nights_off.count_between(after, until), 730 * 23 * 3600);
-    // In New York two spring gaps leave 3600 seconds each and one fire at their end, which is a regular one.
+    // In New York each of two spring gaps removes 3600 seconds and adds one fire at its end, which is a regular one.
     let nights_off = schedule("* * 0-21,23 * * ?", "America/New_York");
     let (after, until) = (at("2026-01-01T04:59:59Z"), at("2028-01-01T04:59:59Z"));
     assert_eq!(nights_off.count_between(after, until), 730 * 23 * 3600 - 2 * 3600);

@@ -13,15 +13,15 @@ use crate::report::Report;
 use crate::worker::Spec;
 
 const JOB: &str = "wide-0";
-/// How often Elastic-Job's tree is looked at.
+/// The polling interval of Elastic-Job's tree.
 const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Milliseconds, and what the server did until all was written.
+/// Milliseconds, and the server's work until everything was written.
 type Left = (f64, Cost);
 
-/// rosterd: until the last Assignment came to a worker. Elastic-Job: until its nodes say who has which item; nobody
-/// needs to wait for a scheduled time, since the benchmark fires the job as soon as the leave was noticed.
+/// rosterd: until the last Assignment came to a worker. Elastic-Job: until its nodes have the owner of each item;
+/// without waiting for a scheduled time, since the benchmark triggers the job as soon as the leave was noticed.
 pub(crate) fn leave(options: &Options, report: &mut Report) -> Result {
     for items in options.sizes(&[5000], 1000) {
         for run in 0..options.runs {
@@ -65,7 +65,7 @@ fn theirs(mut stage: Stage<'_>, items: u32) -> Result<Left> {
             prefix: "wide-".into(),
             count: 1,
             jobs: 1,
-            // It is due when it is told to be, and its runs write nothing, so that only the assignment is measured.
+            // It is only triggered, and its runs write nothing, so that only the assignment is measured.
             file: format!("cron: '0 0 0 1 1 ? 2099'\nshardingTotalCount: {items}\nmonitorExecution: false\n"),
             ..Spec::default()
         })?;
@@ -98,7 +98,7 @@ impl Tree {
         Ok(Self { client, root: format!("/{}/{JOB}", stage.namespace) })
     }
 
-    /// Fires the job once so many instances are there and it is flagged, and waits until its items are theirs.
+    /// Triggers the job once this many instances are there and it is flagged, and waits until they own its items.
     async fn assigned(&self, items: u32, instances: usize) -> Result {
         let flag = "leader/sharding/necessary";
         let until = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! One side at a time on the ensemble that both use: rosterd with a coordinator, or Elastic-Job, whose workers go to
-//! the ensemble themselves.
+//! One side at a time on the ensemble that both use: rosterd with a coordinator, or Elastic-Job, whose workers connect
+//! to the ensemble directly.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,11 +19,11 @@ use crate::worker::{Seen, Spec};
 
 /// The class that `cargo xtask bench --against elasticjob` compiles.
 const THEIRS: &str = "rosterd.bench.ElasticJobWorker";
-/// How long a side may take until all its jobs have come.
+/// How long a side may take until all its jobs are registered.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long is not counted once it is steady: programs that are compiled as they run get faster.
+/// The warm-up that is not counted once it is steady: JIT-compiled programs get faster.
 const WARMER: Duration = Duration::from_secs(8);
-/// How long it may then take to reach its rate; one that cannot is measured as it is.
+/// How long it may then take to reach its rate; one that cannot is measured anyway.
 const WARM: Duration = Duration::from_secs(40);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +52,10 @@ pub(crate) struct Stage<'a> {
     outs: Vec<String>,
 }
 
-/// What a side did in some seconds.
+/// The work of a side in a number of seconds.
 pub(crate) struct Measured {
     pub(crate) fires: Fires,
-    /// Runs that began within them.
+    /// Runs that started within them.
     pub(crate) runs: f64,
     pub(crate) seconds: f64,
     /// Of coordinator and workers.
@@ -76,7 +76,7 @@ impl<'a> Stage<'a> {
         Ok(Self { side, ensemble, namespace, crew: Crew::new(), server, dir: scratch()?, outs: Vec::new() })
     }
 
-    /// Starts a worker process with this work; where it finds the registry is filled in.
+    /// Starts a worker process with this work; fills in the address of the registry.
     pub(crate) fn start(&mut self, mut spec: Spec) -> Result<usize> {
         let out = self.dir.path().join(format!("runs-{}", self.outs.len())).display().to_string();
         self.outs.push(out.clone());
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
         self.crew.used().and(self.server.as_ref().map_or_else(Used::default, Server::used))
     }
 
-    /// Runs a load until it is steady, and then for so many seconds.
+    /// Runs a load until it is steady, and then for this many seconds.
     pub(crate) fn measure(mut self, load: &Load, seconds: u64) -> Result<Measured> {
         let floor = self.ensemble.floor()?;
         for _ in 0..load.processes {
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
         Ok(Measured { fires, runs, seconds, cost, used, floor })
     }
 
-    /// Waits until all jobs have come and runs begin at about the rate that is asked, if they ever do.
+    /// Waits until all jobs are registered and runs start at about the requested rate, if they ever do.
     fn settle(&mut self, load: &Load) -> Result {
         if self.side == Side::Theirs {
             self.crew.wait_until_all_came(PATIENCE)?;
@@ -147,12 +147,12 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// How many runs begin each second, as the processes say it.
+/// How many runs start each second, as reported by the processes.
 struct Pace {
     wanted: f64,
     said: Vec<f64>,
     lines: usize,
-    /// Runs of all when each of them had spoken once more.
+    /// The total of runs each time all processes have reported.
     sums: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A coordinator that only speaks: it welcomes one worker, and tells it of runs as fast as they are answered.
+//! A coordinator that only speaks the protocol: it welcomes one worker, and sends it runs as fast as they are answered.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 
 use crate::Result;
 
-/// How long a worker may take to come, and to answer.
+/// How long a worker may take to attach, and to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Coordinator {
 /// The stream of a worker that has been welcomed. Heartbeats are answered by the way.
 pub(super) struct Conversation {
     stream: Live,
-    /// The last token that was given.
+    /// The last issued token.
     token: u64,
     job: String,
 }
@@ -132,7 +132,7 @@ impl Conversation {
             let reported = since.elapsed();
             self.acknowledge(0, token).await?;
             if number >= warm {
-                // A client that says nothing of the start of so short a run need not.
+                // A client need not report the start of such a short run.
                 trips.started.extend(started.map(millis));
                 trips.reported.push(millis(reported));
             }
@@ -140,7 +140,7 @@ impl Conversation {
         Ok(trips)
     }
 
-    /// So many items have a run at all times; how many ended, and in what time.
+    /// Keeps a run of this many items in flight. Returns how many ended, and in what time.
     pub(super) async fn throughput(&mut self, items: u32, length: Duration) -> Result<(u64, Duration)> {
         let mut waiting = HashMap::new();
         for item in 0..items {

@@ -21,18 +21,18 @@ const TICK: &str = "tick-0";
 const STEADY: &str = "steady";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What one death brought about.
+/// The effects of one death.
 struct Trial {
     /// When, by the clock that all share.
     killed: u64,
     /// The first scheduled time after it, in seconds.
     due: i64,
-    /// Workers that had been there, and milliseconds until each was taken in elsewhere.
+    /// Workers of the dead host, and milliseconds until each was welcomed elsewhere.
     hosted: usize,
     took: Vec<f64>,
 }
 
-/// Every run in flight goes on, no fire is lost, no worker is taken for dead.
+/// Every run in flight goes on, no fire is lost, no worker is marked dead.
 pub(crate) fn host(options: &Options, report: &mut Report) -> Result {
     if !options.zookeeper {
         println!("  only with --registry zookeeper");
@@ -47,14 +47,14 @@ pub(crate) fn host(options: &Options, report: &mut Report) -> Result {
     let mut trials = Vec::new();
     for _ in 0..options.trials(100, 3) {
         trials.push(trial(&mut fleet, &mut reading)?);
-        // Where there is none to be seen.
+        // Progress, without other output.
         if trials.len() % 10 == 0 {
             eprintln!("  {} trials", trials.len());
         }
     }
     let until = wall() / 1_000_000 - 1;
     let cost = fleet.ensemble.cost(&stand)?;
-    // What was due until then has begun by now, if it ever does.
+    // Runs due until then have started by now, if they ever do.
     std::thread::sleep(Duration::from_secs(2));
     reading.poll()?;
     let found = Found::of(&reading, &trials, from, until);
@@ -68,7 +68,7 @@ pub(crate) fn host(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// Workers that know all coordinators, two at each; their long runs have begun.
+/// Workers that know all coordinators, two at each; their long runs have started.
 fn workers(fleet: &Fleet) -> Result<(Crew, Reading)> {
     let mut crew = Crew::new();
     let mut reading = Reading::new()?;
@@ -138,7 +138,7 @@ fn trial(fleet: &mut Fleet, reading: &mut Reading) -> Result<Trial> {
     Ok(Trial { killed, due, hosted: hosted.len(), took: took.into_values().collect() })
 }
 
-/// The scheduled times of an item whose runs began after a moment.
+/// The scheduled times of an item whose runs started after a moment.
 fn ran(reading: &Reading, item: u32, after: u64) -> impl Iterator<Item = i64> {
     let lines = reading.lines.iter().rev().take_while(move |line| line.at > after);
     lines.filter(move |line| line.job == TICK && line.item == item).map(|line| line.fire / 1000)
@@ -147,10 +147,10 @@ fn ran(reading: &Reading, item: u32, after: u64) -> impl Iterator<Item = i64> {
 struct Found {
     failovers: usize,
     merged: usize,
-    /// Scheduled times, and items of theirs that never ran.
+    /// Scheduled times, and their items that never ran.
     missed: Vec<(i64, u32)>,
     broken: usize,
-    /// Trials with none of it.
+    /// Trials without any of these.
     good: usize,
 }
 
@@ -175,7 +175,7 @@ impl Found {
         Self { failovers: failovers.len(), merged, missed, broken, good }
     }
 
-    /// What was found, under which name.
+    /// Reports the results, under their names.
     fn report(&self, trials: &[Trial], floor: &Floor, report: &mut Report) -> String {
         let Self { failovers, merged, missed, broken, good } = self;
         let mut took: Vec<f64> = trials.iter().flat_map(|trial| trial.took.iter().copied()).collect();

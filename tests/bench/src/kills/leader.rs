@@ -1,4 +1,4 @@
-//! A coordinator that hosts nobody and leads its share of the jobs is killed: what that does to the lag of their fires.
+//! A coordinator that hosts no workers and leads its share of the jobs is killed: the effect on the lag of their fires.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::worker::Spec;
 
 const JOBS: u32 = 20;
 const ITEMS: u32 = 4;
-/// The one that dies; workers know the other two.
+/// The one that is killed; workers know the other two.
 const VICTIM: usize = 2;
 const HOSTS: usize = 2;
-/// It leads so many jobs at least, of a third that are its share.
+/// It leads at least this many jobs; a third is its share.
 const LEADS: f64 = 3.0;
-/// How long it may take to lead them, and under how many names it is tried: one in fifty ranks first for fewer.
+/// How long it may take to lead them, and how many names are tried: one in fifty ranks first for fewer.
 const COMES: Duration = Duration::from_secs(30);
 const NAMES: usize = 4;
 /// How long leaders may go on moving once it leads some jobs.
@@ -47,7 +47,7 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
         std::thread::sleep(window);
         reading.poll()?;
         let cost = fleet.fleet.ensemble.cost(&stand)?;
-        // While nothing is watched: it disturbs.
+        // While nothing is measured: it disturbs.
         let floor = fleet.fleet.ensemble.floor()?;
         let span = i64::try_from(window.as_micros())?;
         let (before, after) = (lags(&reading, killed - span, killed), lags(&reading, killed, killed + span));
@@ -78,21 +78,22 @@ pub(crate) fn leader(options: &Options, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// The lags of all deaths together, sorted: of one alone, fifteen fires of each job, three decide its p99.
+/// The lags of all deaths together, sorted: with a single death, fifteen fires of each job, three fires would decide
+/// the p99.
 fn all(deaths: &[Death], of: impl Fn(&Death) -> &[f64]) -> Vec<f64> {
     let mut lags: Vec<f64> = deaths.iter().flat_map(of).copied().collect();
     lags.sort_by(f64::total_cmp);
     lags
 }
 
-/// What one death did to fires; milliseconds, sorted.
+/// The effect of one death on fires; milliseconds, sorted.
 struct Death {
     leads: f64,
     before: Vec<f64>,
     after: Vec<f64>,
     /// How long after the death the latest of these was due, in seconds.
     latest: f64,
-    /// While it had come.
+    /// While it joined.
     joined: Vec<f64>,
     /// After its death.
     cost: Cost,
@@ -104,7 +105,7 @@ impl Death {
         (percentile(&self.before, 99.0), percentile(&self.after, 99.0))
     }
 
-    /// Whether its own p99 is above twice that of before.
+    /// Whether its p99 is above twice the earlier one.
     fn doubled(&self) -> bool {
         let (before, after) = self.p99();
         after > 2.0 * before
@@ -132,7 +133,7 @@ impl Death {
     }
 }
 
-/// Coordinators of which one comes and goes.
+/// Coordinators, one of which comes and goes.
 struct Moving {
     fleet: Fleet,
     /// When it was last started, by the calendar.
@@ -151,7 +152,7 @@ impl Moving {
             if wait(COMES, || Ok(self.led()? >= LEADS))? {
                 break;
             }
-            // Leaders are spread by a number made of names, and a coordinator has a new one each time.
+            // Leaders are ranked by a number derived from names, and a coordinator has a new name each time.
             self.fleet.seat(VICTIM)?.kill()?;
             self.came = wall();
             self.fleet.seat(VICTIM)?.launch()?;
@@ -189,7 +190,7 @@ fn workers(fleet: &Fleet) -> Result<(Crew, Reading)> {
     Ok((crew, reading))
 }
 
-/// Milliseconds from scheduled time to user code, sorted, of what was due between two moments of the calendar.
+/// Milliseconds from scheduled time to user code, sorted, for scheduled times between two moments of the calendar.
 fn lags(reading: &Reading, from: i64, until: i64) -> Vec<f64> {
     let mut lags: Vec<f64> = with_due_times(reading, from, until).map(|(_, lag)| lag).collect();
     lags.sort_by(f64::total_cmp);

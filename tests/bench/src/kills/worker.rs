@@ -71,11 +71,11 @@ struct Found {
     last: f64,
     lost: u32,
     twice: u32,
-    /// Promises, judged from what the workers wrote.
+    /// Broken promises, judged from the workers' journals.
     broken: u32,
 }
 
-/// A run that began, as a worker said it.
+/// A run that started, as a worker reported it.
 struct Began {
     item: u32,
     failover: bool,
@@ -149,7 +149,7 @@ fn listen(crew: &mut Crew, theirs: &BTreeSet<u32>, killed: i64, limit: u64) -> R
             (first, last) = (first.min(took), last.max(took));
         }
         if theirs.iter().all(|item| again.contains_key(item)) {
-            // Nothing more may come.
+            // There may be no more lines.
             until = until.min(Instant::now() + Duration::from_secs(1));
         }
     }

@@ -1,4 +1,4 @@
-//! Seeded disorder: random frames, losses, sleeps and ends of user code. Whatever comes, the rules hold.
+//! Seeded disorder: random frames, losses, sleeps and ends of user code. The rules always hold.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ impl Dice {
     }
 }
 
-/// What the world outside of the machine knows.
+/// The state of the world outside of the machine.
 #[derive(Default)]
 struct World {
     in_code: BTreeSet<RunId>,
@@ -21,7 +21,7 @@ struct World {
     started: BTreeSet<RunId>,
     unacknowledged: BTreeSet<RunId>,
     identity: u64,
-    held: u64,
+    run: u64,
     open: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ fn one_step(bench: &mut Bench, world: &mut World, dice: &mut Dice, step: u64) {
     match dice.roll(20) {
         0..5 => {
             let (run, wait) = (id(item, token), dice.roll(300).saturating_sub(150));
-            if !bench.machine.hand.runs.contains_key(&run) {
+            if !bench.machine.in_flight.runs.contains_key(&run) {
                 world.not_before.insert(run, (bench.mono + ms(wait), wait > 0));
             }
             bench.trigger_early(item, token, wait);
@@ -83,7 +83,7 @@ fn look(bench: &mut Bench, world: &mut World) {
                 assert!(world.in_code.len() < 3, "slots");
                 if let Some((time, early)) = world.not_before.remove(&id) {
                     assert!(began >= time, "{id} before its time");
-                    world.held += u64::from(early);
+                    world.run += u64::from(early);
                 }
                 world.started.insert(id.clone());
                 world.in_code.insert(id);
@@ -98,26 +98,24 @@ fn look(bench: &mut Bench, world: &mut World) {
             _ => {}
         }
     }
-    let outstanding = bench.machine.hand.reports.values().filter(|report| report.sent).count();
+    let outstanding = bench.machine.in_flight.reports.values().filter(|report| report.sent).count();
     assert!(outstanding <= 2, "credits");
     if !bench.machine.link.is_open() {
         bench.said.clear();
     }
     if !bench.machine.lease.valid(bench.mono) {
-        let runs = bench.machine.hand.runs.values();
-        assert!(
-            runs.filter(|held| held.stop.is_none()).count() == 0 || bench.machine.deadline() <= bench.mono
-        );
+        let runs = bench.machine.in_flight.runs.values();
+        assert!(runs.filter(|run| run.stop.is_none()).count() == 0 || bench.machine.deadline() <= bench.mono);
     }
 }
 
 #[test]
 fn whatever_comes_the_rules_hold() {
-    let (mut starts, mut fences, mut held) = (0, 0, 0);
+    let (mut starts, mut fences, mut run) = (0, 0, 0);
     for seed in 0..400 {
         let (mut bench, mut world, mut dice) = (Bench::new(settings()), World::default(), Dice(seed));
         for step in 0..400 {
-            // The network closes a stream without being asked.
+            // The network closes a stream by itself.
             let before = bench.machine.link.current();
             one_step(&mut bench, &mut world, &mut dice, step);
             let closed_by_peer = before.is_some()
@@ -128,10 +126,10 @@ fn whatever_comes_the_rules_hold() {
         }
         starts += world.started.len();
         fences += world.identity;
-        held += world.held;
+        run += world.run;
     }
     assert!(
-        starts > 5_000 && fences > 500 && held > 500,
-        "the dice are too kind: {starts} starts, {held} of them held, {fences} fences"
+        starts > 5_000 && fences > 500 && run > 500,
+        "the dice are too kind: {starts} starts, {run} of them run, {fences} fences"
     );
 }

@@ -35,7 +35,7 @@ fn one_that_was_longer_on_its_way_is_held_so_much_less() {
     bench.advance(700);
     let began = |bench: &Bench, item| bench.began[&id(item, 1)].0;
     assert_eq!((began(&bench, 0), began(&bench, 1)), (ms(601), ms(601)));
-    // What another stream was like says nothing of this one.
+    // Delays of another stream do not apply to this one.
     bench.reattach("w1");
     let came = bench.mono.as_millis() as u64;
     bench.frame(Response::Trigger(trigger(2, came + 90)));

@@ -29,8 +29,8 @@ fn jobs_are_offered_after_every_welcome() {
     assert_eq!(bench.exit(), None);
 }
 
-/// The next coordinator reads the records of the jobs that Hello names before it says Welcome: a stream that breaks
-/// between Welcome and Registered must not make it forget runs in flight.
+/// The next coordinator reads the records of the jobs that Hello names before Welcome: a stream that breaks between
+/// Welcome and Registered must not make it forget runs in flight.
 #[test]
 fn a_job_that_was_registered_once_is_named_in_every_later_hello() {
     let mut bench = Bench::attached();
@@ -41,7 +41,7 @@ fn a_job_that_was_registered_once_is_named_in_every_later_hello() {
     assert_eq!(bench.hello().jobs, ["j"]);
 }
 
-/// Its coordinator may have given it runs of a job whose registration it never answered: the next one reads those.
+/// Its coordinator may have assigned it runs of a job whose registration it never answered: the next one reads those.
 #[test]
 fn every_other_job_is_named_as_asked_for_once_there_is_an_identity() {
     let mut bench = Bench::new(settings());
@@ -165,7 +165,7 @@ fn a_short_grace_shortens_lease_and_interval_as_long_as_the_worker_is_the_same()
     );
     bench.advance(1_200);
     assert_eq!(bench.cancels(), [id(0, 1)]);
-    // A coordinator that counts the shorter lease, which every heartbeat told, would mark it dead otherwise.
+    // Otherwise a coordinator would mark it dead by the shorter lease that every heartbeat states.
     bench.reattach("w1");
     let welcomed = bench.mono;
     assert_eq!(bench.machine.lease.stops_at(), Some(welcomed + Duration::from_micros(895_500) - ms(225)));
@@ -211,7 +211,7 @@ fn a_config_that_is_ignored_is_said_once_with_what_differs() {
     assert_eq!(jobs.ignored(&told(&[])), None);
 }
 
-/// A run keeps those with which it began, over its attempts; what was told outlives the stream.
+/// A run keeps its initial properties across attempts; the properties outlive the stream.
 #[test]
 fn props_are_those_that_were_told_last() {
     let told = |colour: &str| {

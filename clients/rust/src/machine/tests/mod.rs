@@ -1,4 +1,4 @@
-//! The machine against a coordinator made of lines of test: every rule has its own.
+//! The machine against a coordinator that each test scripts: every rule has its own tests.
 
 mod chaos;
 mod early;
@@ -14,10 +14,10 @@ mod vectors;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::words::{Effect, Ended, Event, Exit, JobSpec, Now, RunId, Settings, Start, UserResult};
+use super::types::{Effect, Ended, Event, Exit, JobSpec, Now, RunId, Settings, Start, UserResult};
 use super::{Machine, Request, Response};
 use crate::access::Learn;
-use crate::connect::LinkError;
+use crate::link_error::LinkError;
 use crate::options::OnRefused;
 use crate::proto;
 use crate::proto::{RunCompleted, RunOutcome, RunRef, Trigger, Welcome};
@@ -30,7 +30,7 @@ pub(super) fn proto_ms(millis: u64) -> Option<prost_types::Duration> {
     ms(millis).try_into().ok()
 }
 
-/// A machine, its time, and what it said since the last look.
+/// A machine, its time, and its output since the last check.
 pub(super) struct Bench {
     pub(super) machine: Machine,
     pub(super) mono: Duration,
@@ -189,13 +189,13 @@ impl Bench {
         self.frame(Response::ReportAck(ack));
     }
 
-    /// Acknowledges the last heartbeat that was said.
+    /// Acknowledges the last heartbeat.
     pub(super) fn acknowledge_beat(&mut self) {
         let sequence = self.beats().last().expect("a heartbeat").sequence;
         self.frame(Response::HeartbeatAck(proto::HeartbeatAck { sequence }));
     }
 
-    /// Lives for a while beside a healthy coordinator.
+    /// Runs for a while with a healthy coordinator.
     pub(super) fn live(&mut self, to: u64) {
         while self.mono < ms(to) {
             self.advance((u64::try_from(self.mono.as_millis()).unwrap() + 1_000).min(to));
@@ -205,7 +205,7 @@ impl Bench {
         }
     }
 
-    // What was said.
+    // The output.
 
     pub(super) fn frames(&self) -> impl Iterator<Item = &Request> {
         self.said.iter().filter_map(|effect| match effect {
@@ -230,7 +230,7 @@ impl Bench {
         reports.collect()
     }
 
-    /// (item, token, outcome) of every report said.
+    /// (item, token, outcome) of every report.
     pub(super) fn outcomes(&self) -> Vec<(u32, u64, RunOutcome)> {
         let reports = self.reports().into_iter().map(|report| {
             let RunRef { item, token, .. } = report.run.clone().unwrap();
@@ -282,7 +282,7 @@ impl Bench {
         })
     }
 
-    /// Looks at what a step says, and at nothing before it.
+    /// The output of one step alone.
     pub(super) fn after(&mut self, step: impl FnOnce(&mut Self)) -> &mut Self {
         self.said.clear();
         step(self);

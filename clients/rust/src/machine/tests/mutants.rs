@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use super::{leave, start, stream};
 use crate::mutants;
 
-/// The guards, and the tests that rest on each.
+/// The guards, and the tests that depend on each.
 const CAUGHT: &[(&str, fn())] = &[
     (mutants::LEASE_FROM_ACK, stream::the_lease_counts_from_when_the_acknowledged_heartbeat_was_sent),
     (mutants::LEASE_FROM_WELCOME, start::no_start_before_a_late_welcome_is_renewed),

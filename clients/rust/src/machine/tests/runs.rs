@@ -257,7 +257,7 @@ fn any_answer_to_a_report_ends_it() {
     }
 }
 
-/// Nothing of a refused report was written: without another one the run would be running for ever.
+/// Nothing of a refused report was written: without another one the run would stay in flight forever.
 #[test]
 fn a_run_whose_report_is_refused_is_reported_as_failed_once() {
     let mut bench = Bench::attached();
@@ -364,7 +364,7 @@ fn callbacks_are_answered_once_and_in_time() {
     });
     let answered = |frame: &Request| matches!(frame, Request::CallbackDone(done) if done.callback_id == "c2" && done.timed_out && done.error.contains("timeout"));
     assert!(bench.said_frame(answered), "the answer waited for a stream");
-    // A coordinator that has not heard the answer asks again.
+    // A coordinator that has not received the answer asks again.
     bench.said.clear();
     bench.frame(callback("c1"));
     assert_eq!(bench.said.iter().filter(started).count(), 0);

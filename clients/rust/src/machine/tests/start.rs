@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a trigger must lead to.
+/// The expected effect of a trigger.
 #[derive(Debug)]
 enum Then {
     Starts,
@@ -114,7 +114,7 @@ pub(super) fn every_branch_of_the_check() {
             bench.sleep(4_475);
             trigger(0, 1)
         },
-        &Then::Dropped, // The stream is left before the frame is read: see the test below.
+        &Then::Dropped, // The worker leaves the stream before it reads the frame: see the test below.
     );
     case(
         "a job that is not ours",
@@ -149,7 +149,7 @@ pub(super) fn every_branch_of_the_check() {
     );
 }
 
-/// A coordinator may stay silent about the lease while the stream is fresh: a late Welcome.
+/// The lease may expire while the stream is fresh: a late Welcome.
 #[test]
 pub(super) fn no_start_before_a_late_welcome_is_renewed() {
     let mut bench = Bench::new(settings());

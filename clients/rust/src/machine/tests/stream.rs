@@ -1,4 +1,4 @@
-//! Streams: numbers, resume, back-off, the signs of death, and what is left alone.
+//! Streams: numbers, resume, backoff, the signs of death, and frames that are ignored.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-/** What a vector expects, held against what the machine said. */
+/** Compares a vector's expectations with the machine's output. */
 
 import { Millis, text, type Fields, type Tree } from "./words.js";
 
@@ -18,7 +18,7 @@ export interface Said {
   readonly value: Tree;
 }
 
-// ---- what was expected
+// ---- expectations
 
 interface Expected {
   readonly kind: string;
@@ -35,7 +35,7 @@ function expectation(step: Step, one: Fields): Expected {
   return { kind, from, to, value };
 }
 
-/** What differs, or empty. */
+/** The differences, or empty. */
 export function compare(step: Step, said: readonly Said[]): string {
   const expected = (step.expect ?? []).map((one) => expectation(step, one));
   const kinds = (of: readonly { kind: string }[]) => of.map(({ kind }) => kind).join(", ");

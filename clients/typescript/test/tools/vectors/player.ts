@@ -8,7 +8,7 @@ import { reflect } from "@bufbuild/protobuf/reflect";
 import { parse } from "yaml";
 import type { Effect, Event } from "../../../src/machine/events.js";
 import { Machine } from "../../../src/machine/machine.js";
-import { StopReason, type Defeat, type EndKind, type Settings } from "../../../src/machine/words.js";
+import { StopReason, type Defeat, type EndKind, type Settings } from "../../../src/machine/types.js";
 import { resolve } from "../../../src/options.js";
 import { SessionRequestSchema, SessionResponseSchema } from "../../../src/proto/rosterd/v1/worker_pb.js";
 import { shorten } from "../../../src/text.js";
@@ -67,7 +67,7 @@ export function load(): Vector[] {
   return files.sort().flatMap((name) => parse(readFileSync(join(FOLDER, name), "utf8")) as Vector[]);
 }
 
-/** What differs, or empty. */
+/** The differences, or empty. */
 export function play(vector: Vector): string {
   return new Player(vector).play();
 }
@@ -83,7 +83,7 @@ class Player {
   #killed = false;
   #said: Said[] = [];
   readonly #shown = new Map<string, { percent: number; message: string; offset?: Uint8Array }>();
-  // Offsets that a run keeps to itself for a while, and when the machine hears of them.
+  // Offsets that a run holds back for a while, and when the machine gets them.
   readonly #offsets = new Map<string, { first: number; at: number }>();
 
   constructor(vector: Vector) {
@@ -212,7 +212,7 @@ class Player {
     this.#feed({ type: "ended", key: keyOf(said), ending });
   }
 
-  // What run.ts does before the machine hears of it.
+  // The work of run.ts before the machine gets it.
 
   #show(run: string, change: { percent?: number; message?: string; offset?: Uint8Array }): void {
     const shown = { percent: 0, message: "", ...this.#shown.get(run), ...change };

@@ -1,10 +1,10 @@
-/** Frames made from the words of vectors, and shown in them. */
+/** Frames from the words of vectors, and back. */
 
 import { ScalarType, type DescEnum, type DescField, type DescMessage } from "@bufbuild/protobuf";
 import { reflect, type ReflectMessage } from "@bufbuild/protobuf/reflect";
-import type { Key } from "../../../src/machine/words.js";
+import type { Key } from "../../../src/machine/types.js";
 
-/** What the wall clock shows at 0. */
+/** The wall clock at time 0. */
 export const WALL = Date.UTC(2026, 0, 1);
 
 export type Tree = null | boolean | number | bigint | string | readonly Tree[] | { readonly [name: string]: Tree };
@@ -110,7 +110,7 @@ function shownField(message: ReflectMessage, field: DescField): Tree {
       return name === undefined ? number : name.slice(prefix(field.enum).length);
     }
     case "scalar": {
-      // Of fields without presence the one that is not set is the empty one.
+      // A field without presence that is not set has the empty value.
       if (field.oneof !== undefined && !message.isSet(field)) return null;
       if (field.proto.proto3Optional && !message.isSet(field)) return null;
       const value = message.get(field);

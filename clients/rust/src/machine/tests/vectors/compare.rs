@@ -1,4 +1,4 @@
-//! What a vector expects, held against what the machine said.
+//! Compares a vector's expectations with the machine's output.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Frames made from the words of vectors, and shown in them.
+//! Frames from the words of vectors, and back.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Request, Response, RunId, proto};
 
-/// What the wall clock shows at 0: 2026-01-01T00:00:00Z.
+/// The wall clock at time 0: 2026-01-01T00:00:00Z.
 pub(super) const WALL: u64 = 1_767_225_600_000;
 
 pub(super) fn run(text: &str) -> RunId {
@@ -31,7 +31,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// The fields of a frame, each to be taken once.
+/// The fields of a frame; each is taken once.
 pub(super) struct Fields(pub(super) Map<String, Value>);
 
 impl Fields {
@@ -87,13 +87,13 @@ impl Fields {
         }
     }
 
-    /// Whatever was not taken is not known.
+    /// Fails if a field was not taken: it is not known.
     pub(super) fn end(self) {
         assert!(self.0.values().all(Value::is_null), "fields that are not known: {:?}", self.0);
     }
 }
 
-/// The fields that a frame has where a vector does not say otherwise.
+/// The default fields of a frame in a vector.
 fn defaults(name: &str, given: &Fields) -> Value {
     match name {
         "welcome" => {
@@ -112,7 +112,7 @@ fn defaults(name: &str, given: &Fields) -> Value {
     }
 }
 
-/// The frame of this name; None: one that is not known.
+/// The frame of this name; None: it is not known.
 pub(super) fn response(name: &str, given: &Value) -> Option<Response> {
     let mut of = Fields::of(given);
     for (field, value) in defaults(name, &of).as_object().unwrap() {

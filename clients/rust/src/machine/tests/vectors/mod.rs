@@ -14,7 +14,7 @@ use tonic::Status;
 
 use self::compare::{Said, compare};
 use self::frames::{Fields, run_text, text};
-use super::super::hand::Why;
+use super::super::in_flight::Why;
 use super::{
     Effect, Ended, Event, Exit, JobSpec, LinkError, Machine, Now, RunId, Settings, UserResult, ms, settings,
 };
@@ -165,7 +165,7 @@ impl<'v> Player<'v> {
         Err(format!("the machine spins at {:?}", self.time))
     }
 
-    // What goes in.
+    // Input.
 
     fn event(&mut self, step: &Value) {
         let stream = step.get("stream").map(|stream| usize::try_from(stream.as_u64().unwrap()).unwrap());
@@ -188,7 +188,7 @@ impl<'v> Player<'v> {
         } else if let Some(mut said) = of("offset") {
             Event::Offset { run: RunId::from(said.run().unwrap()), offset: said.text("offset").into() }
         } else if let Some(mut said) = of("found_expired") {
-            // Said with the end of the run.
+            // Reported with the end of the run.
             self.expired.insert(said.run().unwrap().into());
             Event::Tick
         } else if let Some(mut said) = of("callback_ended") {
@@ -218,7 +218,7 @@ impl<'v> Player<'v> {
         let (processed, failed) = (said.number("processed"), said.number("failed"));
         let (offset, output) = (said.take("offset").map(|offset| text(&offset).into()), said.text("output"));
         said.end();
-        // As user.rs does.
+        // Like user.rs.
         let cut = super::super::limits::cut;
         let output = cut(output, super::super::limits::OUTPUT_BYTES);
         let result = match result {
@@ -245,7 +245,7 @@ impl<'v> Player<'v> {
         }
     }
 
-    // What comes out.
+    // Output.
 
     fn take(&mut self, effect: Effect) {
         match effect {
@@ -276,7 +276,7 @@ impl<'v> Player<'v> {
                 self.say("start", value);
             }
             Effect::Cancel(id) => {
-                let reason = reason(self.machine.hand.runs[&id].stop.as_ref());
+                let reason = reason(self.machine.in_flight.runs[&id].stop.as_ref());
                 self.say("stop", json!({ "run": run_text(&id), "reason": reason }));
             }
             Effect::StartCallback(callback) => self.say("callback", frames::callback(&callback)),

@@ -1,4 +1,4 @@
-//! The rules of clients/spec/machine.md, and who holds them: vectors, scripts on the wire, or both.
+//! The rules of clients/spec/machine.md, and what checks them: vectors, scripts on the wire, or both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ fn spec(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec").join(name)
 }
 
-/// A rule's letters are its part of the machine, its number is its own.
+/// A rule's letters are its part of the machine.
 fn is_rule(word: &str) -> bool {
     let parts = word.split_once('-');
     parts.is_some_and(|(part, number)| {
@@ -22,7 +22,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// Each rule of the page, and what its row says who holds it.
+/// Each rule of the page, and what checks it by its row.
 fn rules(page: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut rules = BTreeMap::new();
     for cells in page.lines().map(cells).filter(|cells| cells.len() == 3 && is_rule(cells[0])) {

@@ -3,7 +3,7 @@
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// Collections that are open: of a mapping also the key whose value is to come.
+/// Open collections; of a mapping also the key whose value follows.
 enum Open {
     List(Vec<Value>),
     Mapping(Map<String, Value>, Option<String>),

@@ -227,8 +227,8 @@ export type Hello = Message<"rosterd.v1.Hello"> & {
   workerId: string;
 
   /**
-   * From the last Welcome: proves that this is the process that got the worker_id. Secret. It counts only with a credential of
-   * the name with which that Welcome was asked for.
+   * From the last Welcome: proves that this is the process that got the worker_id. Secret. It is valid only with a credential
+   * of the name that obtained that Welcome.
    *
    * @generated from field: string resume_key = 3;
    */
@@ -242,8 +242,8 @@ export type Hello = Message<"rosterd.v1.Hello"> & {
   streamNumber: bigint;
 
   /**
-   * The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. That of the
-   * first Hello counts for as long as the worker_id does.
+   * The worker's address as operators know it: a label, and the name of its machine. Rights never come from it. The address of
+   * the first Hello is valid as long as the worker_id.
    *
    * @generated from field: string address = 5;
    */
@@ -286,24 +286,24 @@ export type Hello = Message<"rosterd.v1.Hello"> & {
 
   /**
    * Jobs registered before: their instances are moved to this stream's coordinator before Welcome. Those that the credential
-   * is not for any more are answered Refused after it, one by one.
+   * no longer covers are answered with Refused after it, one by one.
    *
    * @generated from field: repeated string jobs = 11;
    */
   jobs: string[];
 
   /**
-   * The worker keeps a Trigger until its starts_in has passed, so it may be sent before its time. Without this,
-   * none is.
+   * The worker keeps a Trigger until its starts_in has passed, so the coordinator may send it early. If false, none is sent
+   * early.
    *
    * @generated from field: bool holds_triggers = 12;
    */
   holdsTriggers: boolean;
 
   /**
-   * Every other job that this process has asked to register on an earlier stream, answered or not: it may have been
-   * given runs of them, which take its slots, so that their records are read before Welcome. Its instances of them
-   * are put when it registers them on this stream.
+   * Every other job that this process has asked to register on an earlier stream, answered or not. The worker may have runs of
+   * them, which take its slots, so the coordinator reads their records before Welcome. It creates the instances when the worker
+   * registers the jobs on this stream.
    *
    * @generated from field: repeated string jobs_asked = 13;
    */
@@ -324,8 +324,8 @@ export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
  */
 export type Welcome = Message<"rosterd.v1.Welcome"> & {
   /**
-   * The worker's identity. When it is not the one of the Hello, the old one was marked dead: every run in
-   * flight is fenced, must stop, and its report will be refused.
+   * The worker's identity. If it differs from that of the Hello, the old one was marked dead: every run in flight is fenced and
+   * must stop, and its report will be refused.
    *
    * @generated from field: string worker_id = 1;
    */
@@ -339,7 +339,7 @@ export type Welcome = Message<"rosterd.v1.Welcome"> & {
   instanceId: string;
 
   /**
-   * To be given back in the next Hello. Secret.
+   * The client sends it in the next Hello. Secret.
    *
    * @generated from field: string resume_key = 3;
    */
@@ -371,21 +371,21 @@ export type Welcome = Message<"rosterd.v1.Welcome"> & {
   stopBudget?: Duration;
 
   /**
-   * Where other coordinators of this namespace listen (URLs), to be tried when this one is lost.
+   * Where other coordinators of this namespace listen (URLs), to try when this one is lost.
    *
    * @generated from field: repeated string coordinators = 8;
    */
   coordinators: string[];
 
   /**
-   * Credits: how many reports may be unacknowledged; more are answered by closing the stream.
+   * Credits: how many reports may be unacknowledged; the coordinator closes a stream that has more.
    *
    * @generated from field: uint32 max_unacknowledged_reports = 9;
    */
   maxUnacknowledgedReports: number;
 
   /**
-   * Who this is, for people.
+   * The coordinator's id, for people.
    *
    * @generated from field: string coordinator_id = 10;
    */
@@ -427,7 +427,7 @@ export type Register = Message<"rosterd.v1.Register"> & {
   config: string;
 
   /**
-   * The config replaces what is registered.
+   * The config replaces that of a job that exists.
    *
    * @generated from field: bool overwrite = 4;
    */
@@ -461,8 +461,8 @@ export const UnregisterSchema: GenMessage<Unregister> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 5);
 
 /**
- * The worker is no instance of the job any more, and is given no run of it from then on. Those that it was given before go on,
- * one that it is told of only now included.
+ * The worker is no longer an instance of the job, and gets no run of it from then on. Runs that it got before go on, including
+ * one whose Trigger arrives only now.
  *
  * @generated from message rosterd.v1.Unregistered
  */
@@ -507,7 +507,7 @@ export type Registered = Message<"rosterd.v1.Registered"> & {
   streaming: boolean;
 
   /**
-   * The lease in force from now on, shorter where the job asks for a disconnect_grace; with its heartbeat.
+   * The lease in force from now on, shorter if the job has a disconnect_grace; with its heartbeat.
    *
    * @generated from field: google.protobuf.Duration lease = 5;
    */
@@ -519,14 +519,15 @@ export type Registered = Message<"rosterd.v1.Registered"> & {
   heartbeatInterval?: Duration;
 
   /**
-   * Where the config of the Register differs from the job, which existed: it has no effect without overwrite. At most 32 fields.
+   * The fields in which the config of the Register differs from the job that existed: without overwrite they have no effect. At
+   * most 32 fields.
    *
    * @generated from field: repeated rosterd.v1.ConfigDifference config_differences = 7;
    */
   configDifferences: ConfigDifference[];
 
   /**
-   * From when this was written until the job's next scheduled time, for what people are told; unset: the job has none.
+   * From when this was written until the job's next scheduled time, for messages to people; unset: the job has none.
    *
    * @generated from field: google.protobuf.Duration next_fire_in = 8;
    */
@@ -609,7 +610,7 @@ export const RefusedSchema: GenMessage<Refused> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 9);
 
 /**
- * Sent every heartbeat_interval, also while draining, apart from user code.
+ * Sent every heartbeat_interval, also while draining, independently of user code.
  *
  * @generated from message rosterd.v1.Heartbeat
  */
@@ -629,7 +630,7 @@ export type Heartbeat = Message<"rosterd.v1.Heartbeat"> & {
   runsInFlight: RunRef[];
 
   /**
-   * The lease that the worker counts with now.
+   * The lease that the worker uses now.
    *
    * @generated from field: google.protobuf.Duration lease = 3;
    */
@@ -663,8 +664,8 @@ export const HeartbeatAckSchema: GenMessage<HeartbeatAck> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 11);
 
 /**
- * What this worker owns of a job now, and what all runs of the job are told. Comes after Registered and whenever
- * one of them has changed, before the first Trigger that follows the change; a Trigger is what starts a run.
+ * The items of a job that this worker owns now, and what all runs of the job share. Sent after Registered and after each
+ * change, before the first Trigger that follows the change. Only a Trigger starts a run.
  *
  * @generated from message rosterd.v1.Assignment
  */
@@ -705,10 +706,10 @@ export const AssignmentSchema: GenMessage<Assignment> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 12);
 
 /**
- * Run this now. The worker checks first: lease valid, this stream current, token above every token seen for
- * the item, no run of the item still in user code. If it will not start the run it answers RunCompleted with
- * NOT_STARTED, unless the run is in flight already. A run that was sent five times, three heartbeats apart, for two leases
- * at least, and that no heartbeat names, is ended by the coordinator as crashed.
+ * Run this now. The worker checks first: lease valid, this stream current, token above every token seen for the item, no run of
+ * the item still in user code. If it will not start the run it answers RunCompleted with NOT_STARTED, unless the run is in
+ * flight already. The coordinator ends a run as crashed if it has sent it five times, three heartbeats apart, over at least two
+ * leases, and no heartbeat lists it.
  *
  * @generated from message rosterd.v1.Trigger
  */
@@ -792,8 +793,9 @@ export type Trigger = Message<"rosterd.v1.Trigger"> & {
   retryBackoff?: Duration;
 
   /**
-   * User code begins when this much time has passed since the Trigger came; unset: at once. Until then the run is in
-   * flight, and takes a slot. With its stream it is let go of without a report: the Trigger is sent again on the next.
+   * User code begins when this much time has passed since the Trigger arrived; unset: at once. Until then the run is in flight,
+   * and takes a slot. If the stream ends, the worker drops the run without a report: the coordinator sends the Trigger again on
+   * the next one.
    *
    * @generated from field: google.protobuf.Duration starts_in = 15;
    */
@@ -810,16 +812,16 @@ export type Trigger = Message<"rosterd.v1.Trigger"> & {
   retryBackoffMax?: Duration;
 
   /**
-   * Elastic-Job's id of the task, {job}@-@{item}@-@READY@-@{instance_id}, for what was written to look for it. It does not tell
-   * one run of an item from another: the token does.
+   * Elastic-Job's id of the task, {job}@-@{item}@-@READY@-@{instance_id}, for programs that expect it. It does not distinguish
+   * the runs of an item; the token does.
    *
    * @generated from field: string task_id = 18;
    */
   taskId: string;
 
   /**
-   * The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` where there is one. All
-   * runs of a fire share its trace. Empty: none.
+   * The trace that this run belongs to, as W3C Trace Context writes it: `traceparent`, and `tracestate` if there is one. All
+   * runs of a fire share its trace. Empty: there is no trace.
    *
    * @generated from field: map<string, string> trace_context = 19;
    */
@@ -861,9 +863,9 @@ export const CancelSchema: GenMessage<Cancel> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 14);
 
 /**
- * User code of a run has begun. To be said with the next heartbeat at the latest: changes of the job are acknowledged once runs
- * told before have begun. Of a run that has ended meanwhile it need not be said; of one that is never said to have begun it is
- * assumed once heartbeats have named the run for half a second.
+ * User code of a run has begun. The worker sends this with the next heartbeat at the latest: the coordinator acknowledges a
+ * change of the job only when runs that it sent before have begun. It may be left out if the run has ended meanwhile. Without
+ * it, the coordinator assumes that a run has begun once heartbeats have listed it for half a second.
  *
  * @generated from message rosterd.v1.RunStarted
  */
@@ -915,9 +917,9 @@ export type RunProgress = Message<"rosterd.v1.RunProgress"> & {
   message: string;
 
   /**
-   * The item's offset so far, at most 64 KiB; unset: as it was. Written about once a second, so that a run that takes this
-   * one's place after a crash goes on from there; what was not written yet is written with the run's end. A job without
-   * monitorExecution keeps nothing of its runs: there it is dropped.
+   * The item's offset so far, at most 64 KiB; unset: unchanged. The coordinator writes it about once a second, so that a run
+   * that replaces this one after a crash continues from there; what it has not written yet, it writes with the run's end. It
+   * drops the offset of a job without monitorExecution.
    *
    * @generated from field: optional bytes offset = 4;
    */
@@ -932,7 +934,7 @@ export const RunProgressSchema: GenMessage<RunProgress> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 16);
 
 /**
- * The outcome of a run. Kept by the client until acknowledged, and sent again after every Welcome.
+ * The outcome of a run. The client keeps it until it is acknowledged, and sends it again after every Welcome.
  *
  * @generated from message rosterd.v1.RunCompleted
  */
@@ -967,8 +969,8 @@ export type RunCompleted = Message<"rosterd.v1.RunCompleted"> & {
   failed: bigint;
 
   /**
-   * The item's new offset, at most 64 KiB; unset: as it was. A job without monitorExecution keeps nothing of its runs:
-   * there it is dropped.
+   * The item's new offset, at most 64 KiB; unset: unchanged. The coordinator drops the offset of a job without
+   * monitorExecution.
    *
    * @generated from field: optional bytes offset = 6;
    */
@@ -985,7 +987,7 @@ export type RunCompleted = Message<"rosterd.v1.RunCompleted"> & {
   endedAt?: Timestamp;
 
   /**
-   * What was made, at most 64 KiB: a result, or the tail of a program's output.
+   * A result, or the tail of a program's output, at most 64 KiB.
    *
    * @generated from field: string output = 9;
    */
@@ -1005,7 +1007,7 @@ export const RunCompletedSchema: GenMessage<RunCompleted> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 17);
 
 /**
- * Answers RunCompleted once what it says is durable. The client forgets the report; see REPORT_RESULT_INVALID.
+ * Answers RunCompleted once its content is durable. The client forgets the report; see REPORT_RESULT_INVALID.
  *
  * @generated from message rosterd.v1.ReportAck
  */
@@ -1021,7 +1023,7 @@ export type ReportAck = Message<"rosterd.v1.ReportAck"> & {
   result: ReportResult;
 
   /**
-   * A code of the table of error codes where it was not accepted.
+   * A code of the table of error codes if the report was not accepted.
    *
    * @generated from field: string code = 3;
    */
@@ -1089,14 +1091,14 @@ export type CallbackDone = Message<"rosterd.v1.CallbackDone"> & {
   callbackId: string;
 
   /**
-   * Empty: it went well.
+   * Empty: it succeeded.
    *
    * @generated from field: string error = 2;
    */
   error: string;
 
   /**
-   * Nobody answered: it took longer than its timeout. What the job says of a fire without answer holds.
+   * There is no answer: the callback took longer than its timeout. The job's policy for a fire without an answer applies.
    *
    * @generated from field: bool timed_out = 3;
    */
@@ -1137,7 +1139,7 @@ export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 21);
 
 /**
- * The worker wants to leave: no new Triggers, please.
+ * The worker wants to leave, and asks for no new Triggers.
  *
  * @generated from message rosterd.v1.DrainRequest
  */
@@ -1182,7 +1184,7 @@ export const GoodbyeSchema: GenMessage<Goodbye> = /*@__PURE__*/
   messageDesc(file_rosterd_v1_worker, 24);
 
 /**
- * The worker is gone without a trace of failure. The client may exit.
+ * The worker has left in order. The client may exit.
  *
  * @generated from message rosterd.v1.GoodbyeAck
  */
@@ -1237,7 +1239,7 @@ export enum CancelReason {
   OPERATOR = 1,
 
   /**
-   * Another run of the item took its place, or the worker was marked dead: nothing of this run is believed.
+   * Another run of the item took its place, or the worker was marked dead: its report will be refused.
    *
    * @generated from enum value: CANCEL_REASON_FENCED = 2;
    */
@@ -1272,7 +1274,7 @@ export enum ReportResult {
   ACCEPTED = 1,
 
   /**
-   * The token is not the item's run: another run took its place. Nothing was changed.
+   * The token is not that of the item's run: another run took its place. Nothing was changed.
    *
    * @generated from enum value: REPORT_RESULT_FENCED = 2;
    */

@@ -6,7 +6,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.shardingsphere.elasticjob.infra.listener.ElasticJobListener;
 import org.apache.shardingsphere.elasticjob.infra.listener.ShardingContexts;
 
-/** Of type AUDIT; Elastic-Job makes it itself, so it is no bean. */
+/** Of type AUDIT; Elastic-Job creates it itself, so it is not a bean. */
 public class AuditListener implements ElasticJobListener {
     private static final List<String> LINES = new CopyOnWriteArrayList<>();
 

@@ -6,7 +6,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.stereotype.Service;
 
-/** Where the jobs put what they have done. */
+/** Records what the jobs have done. */
 @Service
 public class Ledger {
     private static final Logger LOG = LoggerFactory.getLogger(Ledger.class);

@@ -7,7 +7,7 @@ import org.apache.shardingsphere.elasticjob.api.ShardingContext;
 import org.apache.shardingsphere.elasticjob.dataflow.job.DataflowJob;
 import org.springframework.stereotype.Component;
 
-/** Imports what has come since the last time, batch by batch. */
+/** Imports new orders, batch by batch. */
 @Component
 public class OrderImport implements DataflowJob<String> {
     private static final int BATCHES = 3;

@@ -11,7 +11,7 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.util.ClassUtils;
 
-/** With whichever starter is on the class path, the application does the same. */
+/** The application does the same with either starter on the class path. */
 class ApplicationTest {
     private static final boolean ON_ROSTERD = ClassUtils.isPresent("io.rosterd.elasticjob.RosterdRegistryCenter", null);
 

@@ -29,15 +29,15 @@ import org.quartz.listeners.JobListenerSupport;
 import org.yaml.snakeyaml.Yaml;
 
 /**
- * A process of the released Elastic-Job under the load that rosterd's own workers get: told by the same words
- * (its only argument, JSON, which is YAML), it writes the same file, and leaves at the same word on standard input.
- * It ends at once when that is closed, so that no worker outlives the benchmarks.
+ * A process of the released Elastic-Job under the load that rosterd's own workers get: it takes the same words (its only
+ * argument, JSON, which is YAML), writes the same file, and leaves at the same word on standard input. It ends immediately when
+ * that is closed, so that no worker outlives the benchmarks.
  */
 public final class ElasticJobWorker {
 
     private static final int ROW = 24;
 
-    /** Runs as their handler saw them: job, item, due time in milliseconds, microseconds from then to user code. */
+    /** Runs as their handler saw them: job, item, scheduled time in milliseconds, microseconds from then to user code. */
     private final ConcurrentLinkedQueue<long[]> seen = new ConcurrentLinkedQueue<>();
 
     private final AtomicLong runs = new AtomicLong();
@@ -77,7 +77,7 @@ public final class ElasticJobWorker {
         center.close();
         System.out.println("left");
         write();
-        // Its threads are no daemons.
+        // Its threads are not daemons.
         System.exit(0);
     }
 
@@ -92,8 +92,9 @@ public final class ElasticJobWorker {
                 .build();
         SimpleJob tick = context -> took(number, context, due.get());
         ScheduleJobBootstrap job = new ScheduleJobBootstrap(center, tick, config);
-        // The scheduler of a job has its name, and one thread: what it says last holds for all items of a fire. It is
-        // asked from the start, which is before the first due time: else that one would be unknown.
+        // The scheduler of a job has its name, and one thread: its last event applies to all items of a fire. The
+        // listener is there from the start, which is before the first scheduled time: otherwise that one would be
+        // unknown.
         job.schedule();
         Scheduler scheduler = SchedulerRepository.getInstance().lookup(name);
         scheduler.getListenerManager().addJobListener(new DueTimes(due));
@@ -145,9 +146,9 @@ public final class ElasticJobWorker {
                 }
             }
         } catch (IOException ended) {
-            // As if it had been closed.
+            // Treat it as closed.
         }
-        // Who started it has gone.
+        // The parent is gone.
         Runtime.getRuntime().halt(3);
     }
 
@@ -159,7 +160,7 @@ public final class ElasticJobWorker {
         return (Integer) spec.get(name);
     }
 
-    /** Keeps the time at which the fire was due that begins. */
+    /** Keeps the scheduled time of the fire that begins. */
     private static final class DueTimes extends JobListenerSupport {
 
         private final AtomicLong due;

@@ -33,9 +33,9 @@ import org.quartz.TriggerBuilder;
 import org.quartz.impl.StdSchedulerFactory;
 
 /**
- * A process of the released Quartz, one of a cluster on PostgreSQL. Its arguments are {@code name=value}. It writes the runs that
- * it saw as rosterd's own workers do, and leaves at the same word on standard input. It ends at once when that is closed, so that
- * no worker outlives the benchmarks.
+ * A process of the released Quartz, one of a cluster on PostgreSQL. Its arguments are {@code name=value}. It writes its runs like
+ * rosterd's own workers, and leaves at the same word on standard input. It ends immediately when that is closed, so that no
+ * worker outlives the benchmarks.
  */
 public final class QuartzWorker {
 
@@ -43,7 +43,7 @@ public final class QuartzWorker {
 
     private static final int SPARE_CONNECTIONS = 5;
 
-    /** Runs as their job saw them: job, item, due time in milliseconds, microseconds from then to user code. */
+    /** Runs as their job saw them: job, item, scheduled time in milliseconds, microseconds from then to user code. */
     private static final Queue<long[]> SEEN = new ConcurrentLinkedQueue<>();
 
     private static Map<String, String> spec;
@@ -95,7 +95,7 @@ public final class QuartzWorker {
                 "org.quartz.jobStore.driverDelegateClass", "org.quartz.impl.jdbcjobstore.PostgreSQLDelegate");
         all.setProperty("org.quartz.jobStore.isClustered", "true");
         all.setProperty("org.quartz.jobStore.clusterCheckinInterval", spec.get("checkin"));
-        // Asked for by Quartz where more than one trigger is acquired at a time.
+        // Quartz requires it if it acquires more than one trigger at a time.
         all.setProperty("org.quartz.jobStore.acquireTriggersWithinLock", String.valueOf(!"1".equals(spec.get("batch"))));
         all.setProperty("org.quartz.jobStore.dataSource", "there");
         all.setProperty("org.quartz.dataSource.there.provider", "hikaricp");
@@ -143,9 +143,9 @@ public final class QuartzWorker {
                 if ("leave".equals(line)) leave.countDown();
             }
         } catch (IOException ended) {
-            // As if it had been closed.
+            // Treat it as closed.
         }
-        // Who started it has gone.
+        // The parent is gone.
         Runtime.getRuntime().halt(3);
     }
 

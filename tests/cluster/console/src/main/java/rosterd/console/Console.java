@@ -16,8 +16,8 @@ import org.apache.shardingsphere.elasticjob.lite.lifecycle.api.ShardingOperateAP
 import org.apache.shardingsphere.elasticjob.lite.lifecycle.api.ShardingStatisticsAPI;
 
 /**
- * Calls Elastic-Job's console API as it is told: one command a line, its words parted by tabs, {@code -} for none.
- * Each is answered by one line of JSON: {@code ok} with what came back, or {@code error}.
+ * Calls Elastic-Job's console API by commands: one a line, its words separated by tabs, {@code -} for none. Answers each with one
+ * line of JSON: {@code ok} with the result, or {@code error}.
  */
 public final class Console {
 
@@ -38,7 +38,7 @@ public final class Console {
     }
 
     public static void main(final String[] args) throws Exception {
-        // What libraries print is no answer.
+        // Keeps the output of libraries out of the answers.
         PrintStream answers = System.out;
         System.setOut(System.err);
         Console console = new Console(args[0], args[1]);
@@ -109,7 +109,7 @@ public final class Console {
         }
     }
 
-    /** As a console does: reads the whole, changes a field, writes the whole. */
+    /** Like a console: reads the whole, changes a field, writes the whole. */
     private Object update(final String job, final String field, final String value) {
         JobConfigurationPOJO config = configurations.getJobConfiguration(job);
         switch (field) {

@@ -14,7 +14,9 @@ import org.apache.shardingsphere.elasticjob.infra.handler.sharding.impl.AverageA
 import org.apache.shardingsphere.elasticjob.infra.handler.sharding.impl.OdevitySortByNameJobShardingStrategy;
 import org.apache.shardingsphere.elasticjob.infra.handler.sharding.impl.RoundRobinByNameJobShardingStrategy;
 
-/** Asks the released Elastic-Job who owns what, and writes one line per answer. The form is told in the README. */
+/**
+ * Asks the released Elastic-Job which instance owns which item, and writes one line per answer. The README describes the format.
+ */
 public final class Generate {
 
     private static final String DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -104,7 +106,7 @@ public final class Generate {
         }
     }
 
-    /** A JSON string of ASCII characters alone. */
+    /** A JSON string of ASCII characters only. */
     private static String quote(final String text) {
         StringBuilder quoted = new StringBuilder("\"");
         for (char c : text.toCharArray()) {

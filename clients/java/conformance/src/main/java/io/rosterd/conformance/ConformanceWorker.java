@@ -18,7 +18,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * A worker for the conformance kit: its handlers do what the item's parameter says (see {@link Steps}), and write down what happened
  * (see {@link RunLog}).
  *
- * <p>Beside what every client reads, the environment says {@code CONFORMANCE_JOBS} (names separated by commas),
+ * <p>Besides the variables that every client reads, the environment has {@code CONFORMANCE_JOBS} (names separated by commas),
  * {@code CONFORMANCE_SLOTS}, {@code CONFORMANCE_DRAIN_MS}, {@code CONFORMANCE_ADDRESS}, {@code CONFORMANCE_CONFIG} (the text of a
  * job file for each job, {@code NAME} in it replaced), {@code CONFORMANCE_NAME} and {@code CONFORMANCE_LOG}.
  */
@@ -28,7 +28,7 @@ public final class ConformanceWorker {
 
     private final Map<String, String> environment;
     private final RunLog log;
-    // Attempts of which nothing was written since their start.
+    // Attempts for which only the start was written.
     private final Set<Run> open = ConcurrentHashMap.newKeySet();
 
     private ConformanceWorker(Map<String, String> environment) throws IOException {
@@ -103,9 +103,9 @@ public final class ConformanceWorker {
         if (open.remove(run)) log.write("end", run, "ok");
     }
 
-    /** Gives as many batches of one record as the item's parameter says; the other steps are performed for each. */
+    /** Returns as many batches of one record as the item's parameter says, and performs the other steps for each. */
     private static final class Batches implements Dataflow<Integer> {
-        // By run: how many batches were fetched, and what its steps have left.
+        // By run: how many batches were fetched.
         private final Map<Run, Integer> fetched = new ConcurrentHashMap<>();
         private final Map<Run, Steps> steps = new ConcurrentHashMap<>();
 

@@ -28,7 +28,7 @@ final class RunLog {
         return new RunLog(environment.getOrDefault("CONFORMANCE_NAME", "java"), out);
     }
 
-    /** Run null: it is about the process. */
+    /** Writes a line. Run null: it is about the process. */
     void write(String what, Run run, String detail) {
         Map<String, Object> line = begin(what, detail);
         if (run != null) {

@@ -76,14 +76,14 @@ final class Steps {
         while (System.nanoTime() < until) run.throwIfCancelled();
     }
 
-    /** Waits in the thread of the handler, whatever it is told. */
+    /** Waits in the thread of the handler, and ignores interrupts. */
     private static void block(long millis) {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
         while (System.nanoTime() < until) {
             try {
                 TimeUnit.NANOSECONDS.sleep(until - System.nanoTime());
             } catch (InterruptedException ignored) {
-                // That is what it is for.
+                // Ignoring it is the purpose of this step.
             }
         }
     }

@@ -19,7 +19,7 @@ import org.yaml.snakeyaml.LoaderOptions;
 import org.yaml.snakeyaml.Yaml;
 import org.yaml.snakeyaml.constructor.SafeConstructor;
 
-/** A real coordinator: {@code ROSTERD_BINARY}, else the one that this repository's release build has made. */
+/** A real coordinator: {@code ROSTERD_BINARY}, else that of this repository's release build. */
 final class RealCoordinator implements AutoCloseable {
     static final Path BINARY =
             Path.of(System.getenv().getOrDefault("ROSTERD_BINARY", "../../../target/release/rosterd"));
@@ -38,7 +38,7 @@ final class RealCoordinator implements AutoCloseable {
         start();
     }
 
-    /** The first time on any port that is free, then on the same. */
+    /** Starts it, the first time on any free port, then on the same. */
     void start() throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 BINARY.toString(),
@@ -85,7 +85,7 @@ final class RealCoordinator implements AutoCloseable {
         }
     }
 
-    /** What {@code rosterd …} says. */
+    /** The output of {@code rosterd …}. */
     String ask(String... words) throws Exception {
         List<String> command = new ArrayList<>(List.of(BINARY.toString()));
         command.addAll(List.of(words));

@@ -44,7 +44,7 @@ class RealCoordinatorTest {
         return new WorkerProgram(coordinator.address(), job, Map.of()).registered(job);
     }
 
-    /** A job of one item, whose parameter is this. */
+    /** A job of one item with this parameter. */
     private static void apply(String job, String parameter, String more) throws Exception {
         coordinator.apply("jobName: " + job + "\nshardingTotalCount: 1\nshardingItemParameters: '0=" + parameter
                 + "'\nelasticJobClass: conformance\n" + more);
@@ -163,7 +163,7 @@ class RealCoordinatorTest {
             worker.signal(SIGTERM);
             RealCoordinator.until(
                     "it has heard the first", () -> worker.errors().contains("signal received"));
-            // One within a second of the first repeats it: so it is sent until it is obeyed.
+            // A signal within a second of the first repeats it, so it is sent until it has an effect.
             RealCoordinator.until("it ends", () -> {
                 worker.signal(SIGTERM);
                 return worker.process.waitFor(100, java.util.concurrent.TimeUnit.MILLISECONDS);
@@ -181,8 +181,7 @@ class RealCoordinatorTest {
     void aWorkerInTheBackgroundLeavesBeforeTheProgramEndsByTheSignal() throws Exception {
         try (WorkerProgram program = background("wait").registered("background-wait")) {
             program.signal(SIGTERM);
-            // The JVM's own handling of SIGTERM follows: shutdown hooks, and an exit code that says which signal it
-            // was.
+            // The JVM's own handling of SIGTERM follows: shutdown hooks, and an exit code with the signal's number.
             assertEquals(128 + SIGTERM, program.exit(), program.errors());
             List<String> lines = program.errors().lines().toList();
             assertTrue(lines.get(lines.size() - 1).contains("the hook of the program"), program.errors());
@@ -200,7 +199,7 @@ class RealCoordinatorTest {
         assertGoneInOrder("background-exit");
     }
 
-    /** One that was not, is there until its lease expires. */
+    /** A worker that did not leave in order is there until its lease expires. */
     private static void assertGoneInOrder(String job) throws Exception {
         assertEquals("[]", coordinator.ask("instances", "--job", job, "--json").strip());
     }

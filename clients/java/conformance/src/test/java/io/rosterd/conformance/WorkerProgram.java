@@ -18,7 +18,7 @@ final class WorkerProgram implements AutoCloseable {
         this(server, job, environment, ConformanceWorker.class.getName());
     }
 
-    /** Another program than the conformance worker, with its arguments. */
+    /** A program other than the conformance worker, with its arguments. */
     WorkerProgram(String server, String job, Map<String, String> environment, String... program) throws IOException {
         output = Files.createTempFile("rosterd-worker-", ".runs");
         errors = Files.createTempFile("rosterd-worker-", ".log");

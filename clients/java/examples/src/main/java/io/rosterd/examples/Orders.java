@@ -20,8 +20,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Bills orders of a table, batch by batch, every minute, in three regions at a time: the item's offset is the last order that was
- * billed, and what is billed is written under the run's token.
+ * Bills orders of a table, batch by batch, every minute, in three regions at a time: the item's offset is the last
+ * order that was billed, and each write carries the run's token.
  *
  * <p>{@code DATABASE} is a JDBC URL of PostgreSQL, with a table {@code orders (id bigint PRIMARY KEY, region text, billed boolean)}.
  */
@@ -77,7 +77,7 @@ final class Orders implements Dataflow<Long> {
     @Override
     public void process(Run run, List<Long> orders) throws SQLException, FencedException {
         try (Connection connection = DriverManager.getConnection(database)) {
-            // A run that was replaced while it slept changes nothing: FencedException.
+            // A run that was replaced while it slept gets a FencedException, and nothing is written.
             fence.inTransaction(connection, run, transaction -> bill(transaction, orders));
         }
         run.setOffset(Long.toString(orders.get(orders.size() - 1)).getBytes(StandardCharsets.UTF_8));

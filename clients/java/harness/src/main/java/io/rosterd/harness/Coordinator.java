@@ -78,7 +78,7 @@ public final class Coordinator implements AutoCloseable {
         List<String> command = new ArrayList<>(List.of(Repository.binary()));
         command.addAll(List.of(words));
         try {
-            // Apart from its output, and not in a pipe that nobody reads.
+            // Separate from its output, and not in a pipe that nobody reads.
             Path errors = Files.createTempFile("rosterd-", ".err");
             try {
                 Process asked = new ProcessBuilder(command)

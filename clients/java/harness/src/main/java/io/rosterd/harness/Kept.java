@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 /**
  * A program that is killed once this JVM closes a pipe or ends, and a folder that goes with it.
  *
- * <p>A shell keeps it: Java has no way to tie a child to its parent.
+ * <p>A shell watches it: Java cannot tie a child to its parent.
  */
 final class Kept implements AutoCloseable {
     private static final String KEEPER = """
@@ -51,7 +51,7 @@ final class Kept implements AutoCloseable {
         }
     }
 
-    /** Waits until it is so; otherwise it is ended, and the failure says what it has said. */
+    /** Waits for a state. If it does not come, ends the program and fails with its log. */
     void until(String what, Callable<Boolean> state) {
         try {
             Wait.until(what, state);
@@ -62,7 +62,7 @@ final class Kept implements AutoCloseable {
         }
     }
 
-    /** What it has said so far. */
+    /** Its output so far. */
     String log() {
         try {
             Path log = folder.resolve("log");

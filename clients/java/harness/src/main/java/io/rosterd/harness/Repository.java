@@ -4,7 +4,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** What `cargo xtask` has made in this repository. */
+/** What `cargo xtask` has built in this repository. */
 final class Repository {
     private Repository() {}
 
@@ -21,7 +21,7 @@ final class Repository {
         return at;
     }
 
-    /** The coordinator: what {@code ROSTERD_BINARY} names, else what was built last. */
+    /** The coordinator: {@code ROSTERD_BINARY}, else the latest build. */
     static String binary() {
         String named = System.getenv("ROSTERD_BINARY");
         if (named != null) return named;

@@ -13,10 +13,10 @@ public final class Wait {
     private Wait() {}
 
     /**
-     * Waits until it is so.
+     * Waits for a state.
      *
      * @param what the state, for people
-     * @param state whether it is there
+     * @param state whether it has been reached
      */
     public static void until(String what, Callable<Boolean> state) {
         long deadline = System.nanoTime() + PATIENCE.toNanos();

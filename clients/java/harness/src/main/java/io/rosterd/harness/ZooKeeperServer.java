@@ -62,7 +62,7 @@ public final class ZooKeeperServer implements AutoCloseable {
         }
     }
 
-    /** ZooKeeper itself cannot say which port it took. */
+    /** ZooKeeper itself does not report which port it took. */
     private static int freePort() {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return socket.getLocalPort();

@@ -19,7 +19,7 @@ import java.util.concurrent.Executor;
 /** One attempt of a run of this worker. */
 final class ActiveRun implements Run {
     private static final int MAX_OFFSET = 64 * 1024;
-    /** Progress goes to the driver no more often than this, however often a handler says it. */
+    /** Progress goes to the driver no more often than this, however often a handler reports it. */
     private static final long TELL_EVERY_MILLIS = 100;
 
     private final RunKey key;
@@ -31,7 +31,7 @@ final class ActiveRun implements Run {
     private final Driver driver;
     private final Executor stopper;
 
-    // What follows belongs to the lock.
+    // Guards the fields below.
     private final Object lock = new Object();
     private final List<Runnable> actions = new ArrayList<>();
     private Thread thread;
@@ -63,7 +63,7 @@ final class ActiveRun implements Run {
         return key;
     }
 
-    /** The stream that must be the present one when the handler begins; 0: any. */
+    /** The stream that must be the current one when the handler begins; 0: any. */
     long stream() {
         return start.stream();
     }
@@ -161,7 +161,7 @@ final class ActiveRun implements Run {
         return traceContext;
     }
 
-    // ---- what the handler says
+    // ---- what the handler reports
 
     @Override
     public void setOffset(byte[] given) {
@@ -272,7 +272,7 @@ final class ActiveRun implements Run {
         if (cancelled()) throw new CancelledException("cancelled: " + stop.text());
     }
 
-    /** Whether it was told to stop, without a look at the lease. */
+    /** Why it was told to stop, without a check of the lease. */
     CancelReason told() {
         return stop;
     }
@@ -285,7 +285,7 @@ final class ActiveRun implements Run {
             stop = reason;
             wanted = List.copyOf(actions);
             actions.clear();
-            // Who has just asked knows it.
+            // The handler's own thread has just asked, so it knows.
             if (thread != null && thread != Thread.currentThread()) thread.interrupt();
         }
         wanted.forEach(stopper::execute);
@@ -293,7 +293,7 @@ final class ActiveRun implements Run {
 
     // ---- its thread
 
-    /** The handler is called on this thread; false: it was told to stop before. */
+    /** Marks the calling thread as the handler's. False: the run was told to stop before. */
     boolean begin() {
         synchronized (lock) {
             if (stop != null) return false;
@@ -302,7 +302,7 @@ final class ActiveRun implements Run {
         }
     }
 
-    /** The handler has ended: nothing that it says or is told counts any more. */
+    /** The handler has ended: its further calls are ignored. */
     Ending end(Ending.Kind kind, String output, String error) {
         synchronized (lock) {
             over = true;

@@ -6,7 +6,7 @@ public enum CancelReason {
     OPERATOR("an operator asked for it"),
     /** The job's timeout has passed. */
     TIMED_OUT("the run timed out"),
-    /** The worker leaves, and the drain deadline has passed: another worker takes the run over. */
+    /** The worker is leaving, and the drain deadline has passed: another worker takes over the run. */
     LEAVING("the worker is leaving"),
     /** The lease expired: another worker may run the item. */
     LEASE_EXPIRED("the lease expired"),

@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-/** Ends a handler whose run must stop. A handler that throws it by its own choice ends its run as cancelled. */
+/** Ends a handler whose run must stop. A handler that throws it on its own ends its run as cancelled. */
 public class CancelledException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

@@ -6,13 +6,13 @@ import java.util.List;
  * A job that fetches and processes. If the job streams, it does so again until {@link #fetch} returns nothing; it ends early,
  * between two batches, when the worker leaves.
  *
- * @param <T> what one record is
+ * @param <T> the type of a record
  */
 public interface Dataflow<T> {
     /**
      * Fetches the next batch.
      *
-     * @param run the run that it is for
+     * @param run the run
      * @return the records; null or an empty list if nothing is left
      * @throws Exception if the run failed
      */
@@ -21,7 +21,7 @@ public interface Dataflow<T> {
     /**
      * Processes a batch. Its size is counted as processed, unless this method calls {@link Run#count} itself.
      *
-     * @param run the run that it is for
+     * @param run the run
      * @param data what {@link #fetch} returned
      * @throws Exception if the run failed
      */

@@ -37,7 +37,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.event.Level;
 
-/** The life of a worker: puts driver, user code, signals and health together, and takes them apart again. */
+/** The life cycle of a worker: starts and stops driver, user code, signals and health. */
 final class Engine implements Outlet, Signals.Target {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
     private static final Duration LAST_NOTICES = Duration.ofSeconds(2);
@@ -51,7 +51,7 @@ final class Engine implements Outlet, Signals.Target {
     private final Options options;
     private final Map<String, Job> jobs = new ConcurrentHashMap<>();
     private final Map<String, Registration> registrations = new LinkedHashMap<>();
-    /** What this worker owns, as it was told last. */
+    /** What this worker owns, by the last Assignment. */
     private final Map<String, Set<Integer>> items = new ConcurrentHashMap<>();
 
     private final Notices notices = new Notices();
@@ -91,7 +91,7 @@ final class Engine implements Outlet, Signals.Target {
 
     void remove(String job) {
         synchronized (lock) {
-            // Its handler stays for the runs in flight, and its name is not given again.
+            // Its handler stays for the runs in flight, and its name cannot be used again.
             if (!registrations.containsKey(job)) throw new InvalidOptionException("there is no job '" + job + "' here");
             if (phase == Phase.WORKING) driver.take(new Event.JobRemoved(job));
             else if (phase == Phase.NEW) registrations.remove(job);
@@ -213,7 +213,7 @@ final class Engine implements Outlet, Signals.Target {
         if (interrupted) Thread.currentThread().interrupt();
     }
 
-    // ---- what is asked
+    // ---- queries
 
     boolean isReady() {
         Driver present = driver;
@@ -247,7 +247,7 @@ final class Engine implements Outlet, Signals.Target {
         }
     }
 
-    // ---- told by the driver, on its thread
+    // ---- called by the driver, on its thread
 
     @Override
     public void startRun(Effect.StartRun start) {
@@ -306,7 +306,7 @@ final class Engine implements Outlet, Signals.Target {
         try {
             notices.close(LAST_NOTICES);
         } catch (InterruptedException interrupted) {
-            // The rest is to be done all the same.
+            // The remaining steps must run all the same.
         }
         if (health != null) health.close();
         loops.shutdownGracefully(0, 1, TimeUnit.SECONDS);
@@ -319,7 +319,7 @@ final class Engine implements Outlet, Signals.Target {
         try {
             if (background) signals.passOn();
         } catch (InterruptedException interrupted) {
-            // The signal was passed on, and nothing else is to be done here.
+            // The signal was passed on; nothing else is left to do.
         }
     }
 }

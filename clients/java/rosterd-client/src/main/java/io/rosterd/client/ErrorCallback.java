@@ -4,7 +4,7 @@ package io.rosterd.client;
 @FunctionalInterface
 public interface ErrorCallback {
     /**
-     * Takes the run and what it threw.
+     * Called with the run and what it threw.
      *
      * @param run the run
      * @param error what was thrown

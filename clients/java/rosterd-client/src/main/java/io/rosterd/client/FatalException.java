@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-/** A failure that is not tried again, whatever the job says about retries. */
+/** A failure that is not retried, whatever the job's retry policy. */
 public class FatalException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

@@ -4,7 +4,7 @@ package io.rosterd.client;
 @FunctionalInterface
 public interface FireCallback {
     /**
-     * Takes the fire.
+     * Called with the fire.
      *
      * @param fire the fire
      * @throws Exception if the callback failed; its text is recorded

@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-/** An option, a name or a value that is not valid; the message names it, and says what to do. */
+/** An option, a name or a value that is not valid; the message names it and the remedy. */
 public final class InvalidOptionException extends IllegalArgumentException {
     private static final long serialVersionUID = 1L;
 

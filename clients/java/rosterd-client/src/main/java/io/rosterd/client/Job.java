@@ -2,7 +2,7 @@ package io.rosterd.client;
 
 import io.rosterd.client.internal.machine.Registration;
 
-/** A job as this worker does it. */
+/** A job of this worker. */
 final class Job {
     private final Handler handler;
     private final JobOptions options;

@@ -8,8 +8,8 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * How a job is scheduled and run. A value that is not set is as the guide's page on job fields says; the coordinator judges
- * them all when the job is registered.
+ * How a job is scheduled and run. A value that is not set has the default of the guide's page on job fields; the
+ * coordinator validates all of them when the job is registered.
  */
 public final class JobConfig {
     private final Map<String, Object> fields;
@@ -58,7 +58,7 @@ public final class JobConfig {
         return text.toString();
     }
 
-    /** What becomes of fires that are found too late. */
+    /** How fires that are found too late are handled. */
     public enum TooLate {
         /** One run for all of them. */
         RUN_ONCE,
@@ -66,7 +66,7 @@ public final class JobConfig {
         MISSED
     }
 
-    /** What becomes of a scheduled time that daylight saving leaves out. */
+    /** How a scheduled time that daylight saving skips is handled. */
     public enum Gap {
         /** It fires when the gap ends. */
         FIRE_AT_END,
@@ -74,7 +74,7 @@ public final class JobConfig {
         SKIP
     }
 
-    /** What a job's handler is. */
+    /** The kind of a job's handler. */
     public enum Kind {
         /** One call per run. */
         SIMPLE,
@@ -82,7 +82,7 @@ public final class JobConfig {
         DATAFLOW
     }
 
-    /** What becomes of a fire whose callback was not answered in time. */
+    /** How a fire whose callback was not answered in time is handled. */
     public enum OnTimeout {
         /** It runs. */
         RUN,
@@ -112,17 +112,17 @@ public final class JobConfig {
     /**
      * Callbacks before the first and after the last item of a fire.
      *
-     * @param started hold each fire until one worker was told that all items start
-     * @param completed tell one worker when all items of a fire have ended
+     * @param started hold each fire until one worker has answered its callback
+     * @param completed call back one worker when all items of a fire have ended
      * @param timeout how long to wait for all items to start, and then for the answer; null: 60 s
-     * @param onTimeout what becomes of a held fire without an answer; null: it runs
+     * @param onTimeout how a held fire without an answer is handled; null: it runs
      */
     public record Guarantee(boolean started, boolean completed, Duration timeout, OnTimeout onTimeout) {
         /**
          * A guarantee with the default timeout.
          *
-         * @param started hold each fire until one worker was told that all items start
-         * @param completed tell one worker when all items of a fire have ended
+         * @param started hold each fire until one worker has answered its callback
+         * @param completed call back one worker when all items of a fire have ended
          */
         public Guarantee(boolean started, boolean completed) {
             this(started, completed, null, null);
@@ -177,7 +177,7 @@ public final class JobConfig {
         }
 
         /**
-         * Sets properties that are handed to the worker.
+         * Sets properties that the worker gets.
          *
          * @param props by name, at most 64 KiB
          * @return this
@@ -214,7 +214,7 @@ public final class JobConfig {
         }
 
         /**
-         * Sets what becomes of fires that are older than {@link #catchUpWindow}.
+         * Sets how fires older than {@link #catchUpWindow} are handled.
          *
          * @param tooLate one run for all of them, or a record of each gap
          * @return this
@@ -225,7 +225,7 @@ public final class JobConfig {
         }
 
         /**
-         * Sets what becomes of a scheduled time that daylight saving leaves out. Default: it fires when the gap ends.
+         * Sets how a scheduled time that daylight saving skips is handled. Default: it fires when the gap ends.
          *
          * @param gap fire at its end, or skip
          * @return this
@@ -256,7 +256,7 @@ public final class JobConfig {
         /**
          * Sets the callbacks of a fire.
          *
-         * @param guarantee which, and how long they are waited for
+         * @param guarantee which, and how long to wait for them
          * @return this
          */
         public Builder guarantee(Guarantee guarantee) {
@@ -350,7 +350,7 @@ public final class JobConfig {
         /**
          * Sets {@code failover}.
          *
-         * @param failover whether an item is run elsewhere when its worker died. Default: false
+         * @param failover whether an item runs elsewhere when its worker has died. Default: false
          * @return this
          */
         public Builder failover(boolean failover) {
@@ -394,7 +394,7 @@ public final class JobConfig {
         /**
          * Sets {@code run_timeout_ms}.
          *
-         * @param timeout a run that still goes on after this is told to stop and has timed out; default: none
+         * @param timeout a run that takes longer is told to stop, and has timed out; default: none
          * @return this
          */
         public Builder timeout(Duration timeout) {
@@ -416,7 +416,7 @@ public final class JobConfig {
         /**
          * Sets {@code catch_up_window_ms}.
          *
-         * @param catchUpWindow up to which age a fire that is found late runs as if on time. Default: 10 s
+         * @param catchUpWindow the age up to which a late fire runs as if on time. Default: 10 s
          * @return this
          */
         public Builder catchUpWindow(Duration catchUpWindow) {
@@ -427,7 +427,7 @@ public final class JobConfig {
         /**
          * Sets {@code disconnect_grace_ms}.
          *
-         * @param disconnectGrace after which silence a worker counts as dead, 100 ms to 10 min; default: the lease
+         * @param disconnectGrace how long without a heartbeat until a worker is marked dead, 100 ms to 10 min; default: the lease
          * @return this
          */
         public Builder disconnectGrace(Duration disconnectGrace) {
@@ -438,7 +438,7 @@ public final class JobConfig {
         /**
          * Sets {@code max_clock_diff_ms}.
          *
-         * @param maxClockDifference a coordinator whose clock is further off does not fire this job
+         * @param maxClockDifference a coordinator whose clock is off by more does not fire this job
          * @return this
          */
         public Builder maxClockDifference(Duration maxClockDifference) {

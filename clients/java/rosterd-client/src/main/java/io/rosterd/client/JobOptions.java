@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What belongs to a job beside its handler. */
+/** The options of a job besides its handler. */
 public final class JobOptions {
     private static final Logger LOG = LoggerFactory.getLogger(JobOptions.class);
     private static final int MAX_CONFIG = 64 * 1024;
@@ -48,7 +48,7 @@ public final class JobOptions {
     }
 
     /**
-     * Calls a handler once with what surrounds it, as a worker does for every attempt.
+     * Calls a handler once with its callbacks, as a worker does for every attempt.
      *
      * @param handler the handler
      * @param run the run
@@ -81,7 +81,7 @@ public final class JobOptions {
         try {
             after.accept(run);
         } catch (Exception second) {
-            // What went wrong first is what counts.
+            // The first error counts.
             error.addSuppressed(second);
         }
     }
@@ -102,7 +102,7 @@ public final class JobOptions {
         return handlerType == null ? job : handlerType;
     }
 
-    /** The job file that is registered; empty: the job must exist. */
+    /** The job file to register; empty: the job must exist. */
     String configOf(String job) {
         String text = "";
         if (config != null) text = config.text(job, overwrite);
@@ -125,7 +125,7 @@ public final class JobOptions {
         }
     }
 
-    /** Makes {@link JobOptions}. Of several configs the last that is set counts. */
+    /** Makes {@link JobOptions}. The last config that is set overrides earlier ones. */
     public static final class Builder {
         private JobConfig config;
         private String configText;
@@ -178,7 +178,7 @@ public final class JobOptions {
         }
 
         /**
-         * Whether the config replaces what is registered. Default: false.
+         * Whether the config replaces that of a job that exists. Default: false.
          *
          * @param overwrite true: it does
          * @return this

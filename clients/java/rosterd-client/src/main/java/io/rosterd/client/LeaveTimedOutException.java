@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-/** The worker had to leave, and no coordinator acknowledged its goodbye in time: what was in flight counts as crashed. */
+/** The worker had to leave, and no coordinator acknowledged its goodbye in time: runs in flight count as crashed. */
 public final class LeaveTimedOutException extends RosterdException {
     private static final long serialVersionUID = 1L;
 

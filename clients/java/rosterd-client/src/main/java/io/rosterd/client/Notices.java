@@ -8,8 +8,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Calls loggers and listeners of the program on a thread of their own: one that blocks delays no heartbeat. If it blocks for long,
- * further notices are left out and counted.
+ * Calls loggers and listeners of the program on a thread of their own: one that blocks delays no heartbeat. If it
+ * blocks for long, further notices are dropped and counted.
  */
 final class Notices {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
@@ -33,7 +33,7 @@ final class Notices {
         if (!waiting.offer(notice)) leftOut.incrementAndGet();
     }
 
-    /** Waits until all were called, so long at most. */
+    /** Waits until all were called, at most this long. */
     void close(Duration patience) throws InterruptedException {
         long end = System.nanoTime() + patience.toNanos();
         while (!waiting.offer(END) && System.nanoTime() < end) Thread.sleep(10);
@@ -48,7 +48,7 @@ final class Notices {
                 call(notice);
             }
         } catch (InterruptedException interrupted) {
-            // Nobody does that; there is nothing left to do then.
+            // Nobody interrupts this thread; if somebody does, nothing is left to do.
         }
     }
 

@@ -18,7 +18,7 @@ import java.util.Map;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 
-/** What a worker was told, checked. The only file that reads the environment. */
+/** The validated options of a worker. The only file that reads the environment. */
 record Options(
         Settings settings,
         Access access,

@@ -1,6 +1,6 @@
 package io.rosterd.client;
 
-/** The worker cannot go on. */
+/** The worker cannot continue. */
 public class RosterdException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

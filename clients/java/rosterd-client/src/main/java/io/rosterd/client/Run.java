@@ -25,7 +25,7 @@ public interface Run {
     /** {@return the parameter of all items, empty if there is none} */
     String jobParameter();
 
-    /** {@return the job's properties by name, as they were when the run was told to start} */
+    /** {@return the job's properties by name, as they were when the run started} */
     Map<String, String> props();
 
     /** {@return the scheduled time; for a misfire the latest skipped one, for a failover that of the crashed run} */
@@ -38,24 +38,23 @@ public interface Run {
     int attempt();
 
     /**
-     * The fencing token: it only grows per item. Pass it to whatever the run writes to, so that a late write of an older run
-     * is refused; see {@code io.rosterd.client.fence}.
+     * The fencing token: it only grows per item. Pass it to whatever the run writes to, so that it refuses a late write
+     * of an older run; see {@code io.rosterd.client.fence}.
      *
      * @return a positive number of 63 bits
      */
     long token();
 
     /**
-     * How far the item has come: what the last completed run, or an earlier attempt of this one, left with
-     * {@link #setOffset}.
+     * The item's offset: what the last completed run, or an earlier attempt of this one, set with {@link #setOffset}.
      *
-     * @return a copy; empty if nothing was left
+     * @return a copy; empty if none was set
      */
     byte[] offset();
 
     /**
-     * Leaves how far the item has come, for its next run. The coordinator writes it down about once a second, and with the
-     * run's end, so that a run that replaces a crashed one goes on from there. A job without {@code monitorExecution} keeps
+     * Sets the item's offset, for its next run. The coordinator stores it about once a second, and with the run's end,
+     * so that a run that replaces a crashed one continues from there. A job without {@code monitorExecution} keeps
      * none.
      *
      * @param offset at most 64 KiB
@@ -64,7 +63,7 @@ public interface Run {
     void setOffset(byte[] offset);
 
     /**
-     * Tells people how far the run is. Cheap: of many calls in a row only the last is sent.
+     * Reports progress to people. Cheap: of many calls in a row only the last is sent.
      *
      * @param percent 0 to 100
      * @param message cut to 1 KiB
@@ -87,8 +86,8 @@ public interface Run {
     long failed();
 
     /**
-     * Whether the run must stop. Every call looks at the lease itself: a process that was suspended may wake up after its
-     * lease, before anybody has told it. The thread of the handler is interrupted as well, once.
+     * Whether the run must stop. Every call checks the lease itself: a process that was suspended may wake up after its
+     * lease has expired, before it gets any message. The thread of the handler is interrupted as well, once.
      *
      * @return true once the run must stop
      */
@@ -98,8 +97,8 @@ public interface Run {
     Optional<CancelReason> cancelReason();
 
     /**
-     * Runs an action once the run must stop, on a thread of its own; at once if it must already. After the run has ended
-     * nothing is called.
+     * Runs an action once the run must stop, on a thread of its own; immediately if it must stop already. After the run
+     * has ended, no action is called.
      *
      * @param action for example, cancels a statement or closes a socket
      */
@@ -115,7 +114,7 @@ public interface Run {
     /** {@return when the run will be stopped as timed out; empty if it has no timeout} */
     Optional<Instant> deadline();
 
-    /** {@return whether a dataflow goes on until there is nothing left to fetch} */
+    /** {@return whether a dataflow continues until there is nothing left to fetch} */
     boolean streaming();
 
     /** {@return whether the worker is leaving: a run that can end early and be continued later should} */

@@ -4,7 +4,7 @@ package io.rosterd.client;
 @FunctionalInterface
 public interface RunCallback {
     /**
-     * Takes the run.
+     * Called with the run.
      *
      * @param run the run
      * @throws Exception if the attempt has failed

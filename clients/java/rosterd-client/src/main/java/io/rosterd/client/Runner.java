@@ -23,7 +23,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Calls user code, and says when it began and ended. Decides nothing: which run starts or stops is the machine's business.
+ * Calls user code, and reports when it started and ended. Decides nothing: the machine decides which run starts or
+ * stops.
  */
 final class Runner {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
@@ -43,7 +44,7 @@ final class Runner {
         this.listener = listener;
     }
 
-    // ---- told by the driver, on its thread
+    // ---- called by the driver, on its thread
 
     void start(Effect.StartRun start) {
         ActiveRun run = new ActiveRun(start, driver, stopper, Instant.now());
@@ -117,7 +118,7 @@ final class Runner {
         }
     }
 
-    /** Since the machine looked, this thread may have waited: right before user code it looks once more. */
+    /** This thread may have waited since the machine checked: it checks once more right before user code. */
     private String lastLook(ActiveRun run) {
         if (driver.view().over()) return "the lease had expired before user code began";
         if (run.stream() != 0 && run.stream() != driver.view().liveStream()) {
@@ -179,7 +180,7 @@ final class Runner {
         return thrown.getMessage() == null ? thrown.getClass().getSimpleName() : thrown.getMessage();
     }
 
-    /** With its stack. */
+    /** The error with its stack. */
     private static String describe(Throwable thrown) {
         StringWriter text = new StringWriter();
         thrown.printStackTrace(new PrintWriter(text, true));

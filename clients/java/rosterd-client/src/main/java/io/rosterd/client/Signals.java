@@ -9,8 +9,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * SIGTERM and SIGINT: leave in order; a second one: at once. If the JVM exits for another reason, a shutdown hook has the worker leave
- * in order too.
+ * SIGTERM and SIGINT: leave in order; a second one: exit immediately. If the JVM exits for another reason, a shutdown
+ * hook makes the worker leave in order too.
  *
  * <p>Signals are handled through {@code sun.misc.Signal}, since the JVM's own handling begins with its shutdown hooks, all at a time:
  * those of the program would close what handlers still use, and a second signal would do nothing. If that class is absent, or the
@@ -20,12 +20,12 @@ final class Signals {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
     /** Supervisors signal a process and its group: signals this soon after the first repeat it. */
     private static final long ONE_REQUEST = 1_000_000_000L;
-    /** So long an exit that a signal has asked for may take to begin. */
+    /** How long an exit that a signal requests may take to begin. */
     private static final long EXIT_BEGINS = 2_000_000_000L;
 
     private static final Map<String, Integer> NUMBERS = Map.of("TERM", 15, "INT", 2);
 
-    /** What is asked of the worker. */
+    /** What signals ask of the worker. */
     interface Target {
         /** A signal asks it to leave. */
         void signalled();
@@ -35,7 +35,7 @@ final class Signals {
     }
 
     private final Target target;
-    // By signal, what had it before.
+    // The previous handler of each signal.
     private final Map<String, Object> before = new LinkedHashMap<>();
     private final Thread hook;
     private boolean came;
@@ -78,8 +78,9 @@ final class Signals {
     }
 
     /**
-     * Gives the signal that came to whoever had it before. The JVM handles its own on a thread that does not keep it alive: if the
-     * caller is the last thread that does, it stays until the exit has begun, or the JVM would end as if nobody had signalled.
+     * Passes the received signal to its previous handler. The JVM handles its own on a thread that does not keep it
+     * alive: if the caller is the last thread that does, it stays until the exit has begun, or the JVM would end as if
+     * there had been no signal.
      */
     void passOn() throws InterruptedException {
         synchronized (this) {
@@ -91,7 +92,7 @@ final class Signals {
             Runtime.getRuntime().addShutdownHook(begun);
             Object signal = signalOf(first);
             signal.getClass().getMethod("raise", signal.getClass()).invoke(null, signal);
-            // Whoever had it may do something else than exit.
+            // The previous handler may do something else than exit.
             if (!exits.await(EXIT_BEGINS, TimeUnit.NANOSECONDS))
                 Runtime.getRuntime().removeShutdownHook(begun);
         } catch (ReflectiveOperationException | IllegalArgumentException impossible) {
@@ -114,7 +115,7 @@ final class Signals {
         }
     }
 
-    // ---- by reflection: the compiler warns of this class, and cannot be told not to
+    // ---- by reflection: the compiler warns of this class, and the warning cannot be suppressed
 
     private Object handlerOf(String name) throws ClassNotFoundException {
         Class<?> type = Class.forName("sun.misc.SignalHandler");

@@ -10,6 +10,6 @@ public enum Source {
     MISFIRE,
     /** A crashed run, run again. */
     FAILOVER,
-    /** A trigger by hand. */
+    /** A manual trigger. */
     MANUAL
 }

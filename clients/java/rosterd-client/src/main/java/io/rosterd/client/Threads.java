@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 final class Threads {
     private Threads() {}
 
-    /** Virtual threads if they are wanted and this JVM has them, else platform threads. */
+    /** Virtual threads if requested and this JVM has them, else platform threads. */
     static Executor forHandlers(boolean virtual) {
         ThreadFactory factory = virtual ? virtualThreads() : null;
         return factory == null
@@ -19,7 +19,7 @@ final class Threads {
                 : task -> factory.newThread(task).start();
     }
 
-    /** A daemon thread for each task; one that is free is used again for a while. */
+    /** A daemon thread for each task; idle threads are reused for a while. */
     static ThreadPoolExecutor platform(String prefix) {
         AtomicLong number = new AtomicLong();
         return new ThreadPoolExecutor(0, Integer.MAX_VALUE, 10, TimeUnit.SECONDS, new SynchronousQueue<>(), task -> {

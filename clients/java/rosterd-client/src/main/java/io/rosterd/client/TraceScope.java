@@ -10,7 +10,7 @@ import java.util.Map;
 final class TraceScope {
     private static final TextMapGetter<Map<String, String>> FIELDS = new TextMapGetter<>() {
         @Override
-        @SuppressWarnings("deprecation") // Still abstract in the versions that programs have.
+        @SuppressWarnings("deprecation") // Still abstract in versions in use.
         public Iterable<String> keys(Map<String, String> carrier) {
             return carrier.keySet();
         }
@@ -23,7 +23,7 @@ final class TraceScope {
 
     private TraceScope() {}
 
-    /** How to leave it again. */
+    /** Enters the trace. Returns how to leave it. */
     static Runnable enter(Map<String, String> context) {
         Scope scope = W3CTraceContextPropagator.getInstance()
                 .extract(Context.current(), context, FIELDS)

@@ -32,7 +32,7 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Adds a job: the handler is called for every run of its items that this worker is given.
+     * Adds a job: the handler is called for every run of its items that this worker gets.
      *
      * @param name the job's name; the job must exist
      * @param handler its code
@@ -43,13 +43,13 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Adds a job with options. A job may also be added while the worker works.
+     * Adds a job with options. A job may also be added while the worker runs.
      *
      * @param name the job's name
      * @param handler its code
      * @param options its config, handler type and callbacks
      * @return this
-     * @throws InvalidOptionException if the job is there already, or an option is not valid
+     * @throws InvalidOptionException if the worker has the job already, or an option is not valid
      * @throws IllegalStateException if the worker has ended
      */
     public Worker job(String name, Handler handler, JobOptions options) {
@@ -60,7 +60,7 @@ public final class Worker implements AutoCloseable {
     /**
      * Adds a job that fetches and processes.
      *
-     * @param <T> what one record is
+     * @param <T> the type of a record
      * @param name the job's name; the job must exist
      * @param flow its code
      * @return this
@@ -72,7 +72,7 @@ public final class Worker implements AutoCloseable {
     /**
      * Adds a job that fetches and processes, with options.
      *
-     * @param <T> what one record is
+     * @param <T> the type of a record
      * @param name the job's name
      * @param flow its code
      * @param options its config, handler type and callbacks
@@ -83,8 +83,8 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Gives a job up: no more of its runs come, those in flight go on. A worker that gives its last job up leaves. The job cannot
-     * be added again.
+     * Removes a job: the worker gets no more of its runs; those in flight go on. A worker that removes its last job
+     * leaves. The job cannot be added again.
      *
      * @param name the job's name
      */
@@ -93,7 +93,7 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Works until the worker has left: until {@link #stop()}, a signal, or an operator asks for it.
+     * Runs until the worker has left: until {@link #stop()}, a signal, or an operator asks for it.
      *
      * @throws JobRefusedException if no job is left, and one was refused
      * @throws RejectedException if every coordinator rejected the worker
@@ -113,7 +113,7 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Begins to work, and returns. See {@link #stop()}, {@link #awaitTermination} and {@link #failure()}.
+     * Starts the worker, and returns. See {@link #stop()}, {@link #awaitTermination} and {@link #failure()}.
      *
      * @return this
      * @throws IllegalStateException if it has run before, or has no job
@@ -129,7 +129,7 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Asks the worker to leave in order. Of several deadlines the earliest counts.
+     * Asks the worker to leave in order. The earliest of several deadlines applies.
      *
      * @param grace how long runs may still take; then they are cancelled and handed back
      */
@@ -178,10 +178,10 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Which items of a job this worker owns: what it will be given runs of, beside those that are failed over to it.
+     * The items of a job that this worker owns: it gets their runs, and those that are failed over to it.
      *
      * @param job the job's name
-     * @return as the coordinator said last, before the first run that follows a change; empty if it has said nothing yet
+     * @return the items by the last Assignment, which comes before the first run that follows a change; empty before any
      */
     public Set<Integer> items(String job) {
         return engine.items(job);
@@ -196,7 +196,7 @@ public final class Worker implements AutoCloseable {
      * Opens a channel for calls of the administration ({@code io.rosterd.v1.AdminServiceGrpc}), with this worker's credential and
      * certificates, to the coordinator that it is attached to, else to the first of its coordinators.
      *
-     * @return a channel of its own, to be shut down by the caller
+     * @return a channel of its own; the caller shuts it down
      */
     public ManagedChannel openChannel() {
         return engine.openChannel();

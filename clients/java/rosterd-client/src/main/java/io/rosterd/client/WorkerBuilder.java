@@ -73,8 +73,8 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Sets who may vouch for a coordinator at an {@code https://} address. Default: the file that {@code ROSTERD_CA} names, else
-     * the authorities that this Java trusts.
+     * Sets the authorities for coordinators at {@code https://} addresses. Default: the file that {@code ROSTERD_CA}
+     * names, else the authorities that this Java trusts.
      *
      * @param file PEM, read again for each connection
      * @return this
@@ -85,7 +85,7 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Sets who may vouch for a coordinator at an {@code https://} address.
+     * Sets the authorities for coordinators at {@code https://} addresses.
      *
      * @param pem PEM
      * @return this
@@ -212,9 +212,9 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Sets what metrics are made of.
+     * Sets the listener, for metrics.
      *
-     * @param listener what is called
+     * @param listener the listener
      * @return this
      */
     public WorkerBuilder listener(WorkerListener listener) {
@@ -223,8 +223,8 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Serves {@code /healthz} (the worker has not ended) and {@code /readyz} (it is attached, and not leaving) over HTTP, on all
-     * addresses. Default: not. Needs the module {@code jdk.httpserver}.
+     * Serves {@code /healthz} (the worker has not ended) and {@code /readyz} (it is attached, and not leaving) over
+     * HTTP, on all addresses. Default: off. Needs the module {@code jdk.httpserver}.
      *
      * @param port 0: any that is free, see {@link Worker#healthPort()}
      * @return this
@@ -248,9 +248,9 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Whether SIGTERM and SIGINT make the worker leave in order. A second signal ends the process at once; one within a second of
-     * the first counts as the first. After {@link Worker#start()}, once the worker has left, the signal goes to whoever had it
-     * before, so the JVM shuts down as usual. Default: true. False: they belong to the program.
+     * Whether SIGTERM and SIGINT make the worker leave in order. A second signal ends the process at once; one within a
+     * second of the first counts as the first. After {@link Worker#start()}, once the worker has left, the signal goes
+     * to its previous handler, so the JVM shuts down as usual. Default: true. False: they belong to the program.
      *
      * @param handlesSignals whether the worker handles them
      * @return this
@@ -261,8 +261,8 @@ public final class WorkerBuilder {
     }
 
     /**
-     * Whether handlers run on virtual threads where the JVM has them (21 and newer). Handlers that compute for long, or hold
-     * monitors while they wait, are better off without. Default: true.
+     * Whether handlers run on virtual threads if the JVM has them (21 and newer). Turn this off for handlers that
+     * compute for long, or hold monitors while they wait. Default: true.
      *
      * @param virtualThreads false: each run has a platform thread
      * @return this
@@ -284,7 +284,7 @@ public final class WorkerBuilder {
         return this;
     }
 
-    /** For tests: what stands for the environment. */
+    /** For tests: replaces the environment. */
     WorkerBuilder environment(Map<String, String> environment) {
         this.environment = environment;
         return this;
@@ -294,7 +294,7 @@ public final class WorkerBuilder {
      * Makes the worker. Nothing is connected yet.
      *
      * @return the worker
-     * @throws InvalidOptionException if something that was set is not valid; its message has all defects
+     * @throws InvalidOptionException if something that was set is not valid; its message lists all defects
      */
     public Worker build() {
         return new Worker(Options.of(this));

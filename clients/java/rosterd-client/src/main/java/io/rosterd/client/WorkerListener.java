@@ -3,11 +3,13 @@ package io.rosterd.client;
 import java.time.Duration;
 
 /**
- * What metrics are made of. The methods about the worker are called on one thread, apart from heartbeats, those about a run on
- * the run's thread; what they throw is logged, and changes nothing.
+ * Hooks for metrics. Methods about the worker are called on one thread, independent of heartbeats, methods about a run
+ * on the run's thread. What they throw is logged, and changes nothing.
  */
 public interface WorkerListener {
-    /** How an attempt of a run ended here. What the coordinator records may differ: a run that was told to stop says so. */
+    /**
+     * How an attempt of a run ended here. The coordinator's record may differ, for example if the run was told to stop.
+     */
     enum RunEnd {
         /** The handler returned. */
         RETURNED,
@@ -58,7 +60,7 @@ public interface WorkerListener {
     default void runEnded(Run run, RunEnd end, Duration duration, Throwable error) {}
 
     /**
-     * A trigger came, and the last check before the handler did not let it start.
+     * A trigger arrived, and the last check before the handler did not let the run start.
      *
      * @param run the run
      * @param reason why

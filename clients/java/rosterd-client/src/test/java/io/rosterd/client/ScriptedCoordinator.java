@@ -27,8 +27,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A real gRPC server on loopback whose every frame a test writes. Heartbeats are acknowledged by themselves while
- * {@link #answersHeartbeats} is set; everything else waits for the test.
+ * A real gRPC server on loopback whose every frame a test writes. It acknowledges heartbeats by itself while {@link
+ * #answersHeartbeats} is set; everything else waits for the test.
  */
 final class ScriptedCoordinator implements AutoCloseable {
     private static final Context.Key<Metadata> METADATA = Context.key("metadata");
@@ -167,7 +167,7 @@ final class ScriptedCoordinator implements AutoCloseable {
             return hello;
         }
 
-        /** A leave in which nothing is in flight any more. */
+        /** A leave with nothing left in flight. */
         void farewell() throws InterruptedException {
             expect(FrameCase.DRAIN_REQUEST);
             send(Frames.draining());

@@ -108,7 +108,7 @@ class WireStreamTest extends WireTest {
         Metadata.Key<String> authorization = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
         assertEquals("Bearer s3cret", session.metadata.get(authorization));
         session.close(Status.UNAVAILABLE);
-        // The other coordinator was passed over, without a connection that would have had to time out.
+        // The worker skipped the other coordinator, without a connection that would have to time out.
         coordinator.accept().greet();
         assertThrows(
                 InvalidOptionException.class,

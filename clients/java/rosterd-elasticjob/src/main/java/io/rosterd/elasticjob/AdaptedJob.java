@@ -36,13 +36,13 @@ final class AdaptedJob {
     private final LocalWorker worker;
     private final ClassLoader loader = Thread.currentThread().getContextClassLoader();
 
-    /** Null: the job has no listeners, and its items run apart. */
+    /** Null: the job has no listeners, and its items run independently. */
     private final Batches batches;
 
     private int inFlight;
     private boolean closing;
 
-    /** What a job asks about the process that it is in. */
+    /** What a job needs to know about its process. */
     interface LocalWorker {
         /** The items of a job that this process owns now. */
         Set<Integer> itemsOf(String job);
@@ -97,7 +97,7 @@ final class AdaptedJob {
         }
     }
 
-    /** As Elastic-Job: an error handler without its properties must not be found out by the first error. */
+    /** Like Elastic-Job, rejects an error handler without its properties early, not at the first error. */
     private void validateErrorHandler() {
         if (config.getJobErrorHandlerType() == null) return;
         ElasticJobServiceLoader.newTypedServiceInstance(
@@ -117,7 +117,7 @@ final class AdaptedJob {
         return file;
     }
 
-    /** What a worker registers it with. */
+    /** The options with which a worker registers it. */
     JobOptions options() {
         JobOptions.Builder options = JobOptions.builder()
                 .handlerType(handlerType)
@@ -130,7 +130,7 @@ final class AdaptedJob {
         return options.build();
     }
 
-    /** The items that this process owns: Elastic-Job hands over those of the process that is told. */
+    /** The items that this process owns, as Elastic-Job passes them to its listeners. */
     private ShardingContexts contexts(Fire fire) {
         Map<Integer, String> configured = new ShardingItemParameters(config.getShardingItemParameters()).getMap();
         Map<Integer, String> parameters = new HashMap<>();
@@ -143,7 +143,7 @@ final class AdaptedJob {
                 parameters);
     }
 
-    /** Runs an item; what user code throws is how the run has failed. */
+    /** Runs an item; the run fails with what user code throws. */
     Object run(Run run) throws Exception {
         enter();
         try {
@@ -187,7 +187,7 @@ final class AdaptedJob {
         if (over) end();
     }
 
-    /** Gives threads and error handler back once no run is in flight. */
+    /** Releases threads and error handler once no run is in flight. */
     void close() {
         boolean over;
         synchronized (this) {

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The order is Elastic-Job's: all listeners, then all items, on the job's pool (a single one on the thread of the listeners),
  * then all listeners. The run that ends last is reported after them, so that they belong to the fire: the process does not leave
- * before, and a crash in the midst of them is a crash of that run.
+ * before, and a crash during them is a crash of that run.
  */
 final class Batch {
     private static final Logger LOG = LoggerFactory.getLogger(Batch.class);
@@ -23,7 +23,7 @@ final class Batch {
     private final Listeners listeners;
     private final TreeMap<Integer, ItemTask> tasks = new TreeMap<>();
     private int left;
-    /** Nobody is waited for yet: who leaves may go at once. */
+    /** The batch waits for no item yet: an item that leaves may go immediately. */
     private boolean gathering = true;
 
     Batch(ItemExecution execution, Listeners listeners) {
@@ -45,7 +45,7 @@ final class Batch {
         return tasks.keySet().containsAll(items);
     }
 
-    /** Executes it on the calling thread; runs that come later are of another batch. */
+    /** Executes it on the calling thread; runs that come later belong to another batch. */
     void execute() {
         Collection<ItemTask> members = begin();
         if (members.isEmpty()) return;
@@ -54,7 +54,7 @@ final class Batch {
                     Contexts.of(members.stream().map(ItemTask::origin).toList());
             if (before(contexts, members) && items(contexts, List.copyOf(members))) after(contexts);
         } catch (RuntimeException | Error failed) {
-            // Whoever has not begun must not count as done.
+            // An item that has not begun must not count as done.
             members.forEach(task -> task.refuse(failed));
             throw failed;
         } finally {
@@ -62,7 +62,7 @@ final class Batch {
         }
     }
 
-    /** Those that have not been stopped while they waited. */
+    /** The items that were not stopped while they waited. */
     private synchronized Collection<ItemTask> begin() {
         gathering = false;
         List<ItemTask> members =
@@ -111,7 +111,7 @@ final class Batch {
             try {
                 wait();
             } catch (InterruptedException ignored) {
-                // What an item has left behind: a listener must not meet it, and items end by their runs.
+                // An interrupt that an item left behind: it must not reach a listener, and items end by their runs.
                 interrupted = true;
             }
         }

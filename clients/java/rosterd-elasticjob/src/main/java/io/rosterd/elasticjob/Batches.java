@@ -17,11 +17,11 @@ import java.util.function.Supplier;
  * Fires of a job with listeners, one after the other, as Elastic-Job executes them in one process: its listeners are called once
  * before and once after all items of a fire here, always on the same thread.
  *
- * <p>A coordinator starts items apart. So the runs of one fire are gathered, until all items of this process are there or none
- * has come for a while, and become a {@link Batch}. A fire that comes while another is executed waits for it.
+ * <p>A coordinator starts items separately. So this class gathers the runs of one fire into a {@link Batch}, until all items of
+ * this process are there or none has come for a while. A fire that comes while another is executed waits for it.
  */
 final class Batches {
-    /** For so long the thread that calls listeners is kept without work. */
+    /** How long the thread that calls listeners is kept while idle. */
     private static final long IDLE_SECONDS = 30;
 
     private final Supplier<Set<Integer>> owned;
@@ -30,10 +30,10 @@ final class Batches {
     private final Listeners listeners;
     private final ThreadPoolExecutor turns;
 
-    /** Those that take more runs. */
+    /** Batches that accept more runs. */
     private final Map<Key, Batch> open = new HashMap<>();
 
-    /** What belongs together. Crashed runs are taken over apart from the fire that this process has executed. */
+    /** The runs of one batch. Crashed runs that are taken over are separate from the fire that this process has executed. */
     private record Key(Instant fireTime, boolean failover) {
         static Key of(Run run) {
             return new Key(run.fireTime(), run.source() == Source.FAILOVER);
@@ -53,7 +53,7 @@ final class Batches {
         turns.allowCoreThreadTimeOut(true);
     }
 
-    /** Puts a run into the batch of its fire. */
+    /** Adds a run to the batch of its fire. */
     synchronized ItemTask join(Run run, Carried carried) {
         Key key = Key.of(run);
         Batch batch = open.get(key);
@@ -86,14 +86,14 @@ final class Batches {
                 left = deadline - System.nanoTime();
             }
         } catch (InterruptedException ended) {
-            // What is there is executed.
+            // Execute what is there.
             Thread.currentThread().interrupt();
         } finally {
             open.remove(key, batch);
         }
     }
 
-    /** What is failed over to this process nobody can know. */
+    /** The number of runs that fail over to this process is not known. */
     private boolean isWhole(Key key, Batch batch) {
         if (key.failover()) return false;
         Set<Integer> expected = new HashSet<>(owned.get());

@@ -7,8 +7,8 @@ import java.util.Map;
 import org.slf4j.MDC;
 
 /**
- * What the client has put on the thread of a run's handler, taken along to the thread of the job's pool that runs the item: the
- * ids for log lines and, if OpenTelemetry is there, the trace. Beside it the run itself, and the class loader of the program.
+ * Context that the client has set on the thread of a run's handler, for the pool thread that runs the item: the ids for log lines
+ * and, if OpenTelemetry is there, the trace. Also the run itself, and the class loader of the program.
  */
 final class Carried {
     private static final boolean TRACES = isPresent("io.opentelemetry.context.Context");
@@ -23,18 +23,18 @@ final class Carried {
         this.loader = loader;
     }
 
-    /** Takes what the calling thread has. */
+    /** Takes the context of the calling thread. */
     static Carried of(Run run, ClassLoader loader) {
         return new Carried(run, loader);
     }
 
-    /** User code, which may throw whatever it likes. */
+    /** User code, which may throw anything. */
     @FunctionalInterface
     interface Action {
         void run() throws Throwable;
     }
 
-    /** Runs an action with it on the calling thread, and leaves that as it was. */
+    /** Runs an action with it on the calling thread, and then restores the thread's own. */
     void within(Action action) throws Throwable {
         Thread thread = Thread.currentThread();
         ClassLoader loaderBefore = thread.getContextClassLoader();
@@ -62,7 +62,7 @@ final class Carried {
         }
     }
 
-    /** Apart, so that it is loaded only if OpenTelemetry is there. */
+    /** Separate, so that it is loaded only if OpenTelemetry is there. */
     private static final class Traces {
         private Traces() {}
 

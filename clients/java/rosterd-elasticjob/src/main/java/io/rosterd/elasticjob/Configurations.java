@@ -3,12 +3,12 @@ package io.rosterd.elasticjob;
 import java.util.Map;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
-/** Copies of a {@link JobConfiguration}, which cannot be changed itself. */
+/** Copies of a {@link JobConfiguration}, which is immutable. */
 final class Configurations {
 
     private Configurations() {}
 
-    /** The same with what the coordinator says of the job now. */
+    /** A copy with the coordinator's current values. */
     static JobConfiguration with(JobConfiguration config, int total, String jobParameter, Map<String, String> props) {
         JobConfiguration.Builder builder = JobConfiguration.newBuilder(config.getJobName(), total)
                 .cron(config.getCron())

@@ -15,7 +15,7 @@ final class Contexts {
     private Contexts() {}
 
     /**
-     * For a run that stands for itself. Its task id names all items that this process owns, as Elastic-Job's does.
+     * For a single run. Its task id names all items that this process owns, as Elastic-Job's does.
      *
      * @param run the run
      * @param owned the items of the job here
@@ -47,7 +47,7 @@ final class Contexts {
         return String.join("@-@", job, list, "READY", instanceId);
     }
 
-    /** An item without a parameter has none in Elastic-Job, not an empty one. */
+    /** In Elastic-Job an item without a parameter has null, not an empty text. */
     private static Map<Integer, String> parameters(Collection<Run> runs) {
         Map<Integer, String> parameters = new HashMap<>();
         for (Run run : runs) {

@@ -12,7 +12,7 @@ import java.util.Optional;
  * }
  * }</pre>
  *
- * <p>It is there in {@code execute}, {@code fetchData} and {@code processData}, on the thread that calls them.
+ * <p>It is available in {@code execute}, {@code fetchData} and {@code processData}, on the thread that calls them.
  */
 public final class CurrentRun {
     private static final ThreadLocal<Run> CURRENT = new ThreadLocal<>();

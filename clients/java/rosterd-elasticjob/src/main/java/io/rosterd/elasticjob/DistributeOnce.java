@@ -12,7 +12,7 @@ import org.apache.shardingsphere.elasticjob.lite.api.listener.AbstractDistribute
 
 /**
  * Listeners that are called once per fire in the whole cluster: Elastic-Job's counting of items through ZooKeeper becomes the
- * job's {@code guarantee}, and its two methods the callbacks of it.
+ * job's {@code guarantee}, and its two methods become the callbacks.
  *
  * <p>Their class is in {@code elasticjob-lite-core}, which a program has if it has such a listener; nothing else of it is used.
  */
@@ -37,7 +37,7 @@ final class DistributeOnce {
         return false;
     }
 
-    /** Those among a job's listeners; there must be one. */
+    /** Those of a job's listeners that are of this kind; there must be one. */
     static DistributeOnce of(List<ElasticJobListener> all) {
         List<AbstractDistributeOnceElasticJobListener> listeners = new ArrayList<>();
         all.stream()
@@ -48,10 +48,10 @@ final class DistributeOnce {
     }
 
     /**
-     * What the job file says for them.
+     * The job file's {@code guarantee} for them.
      *
-     * @param throwing whether the job's error handler is THROW: then a fire whose items have not all started in time does not run,
-     *     otherwise it runs all the same, as in Elastic-Job
+     * @param throwing whether the job's error handler is THROW: then a fire whose items have not all started in time does not
+     *     run, otherwise it runs, as in Elastic-Job
      */
     Map<String, Object> guarantee(boolean throwing) {
         long longest = listeners.stream()

@@ -3,7 +3,7 @@ package io.rosterd.elasticjob;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 
 /**
- * The handler type of a job: the name of its class, as Elastic-Job writes it into the job's node. Jobs that were taken over from
+ * The handler type of a job: the name of its class, as Elastic-Job writes it into the job's node. Jobs that were migrated from
  * Elastic-Job carry it, and a coordinator refuses workers that name another one.
  */
 final class HandlerType {
@@ -17,7 +17,7 @@ final class HandlerType {
         if (type.isHidden() || type.isSynthetic()) {
             String name = type.getName();
             int at = name.indexOf(LAMBDA);
-            // Elastic-Job cuts off what differs from one start to the next.
+            // Like Elastic-Job, cut off what differs from one start to the next.
             return at < 0 ? name : name.substring(0, at + LAMBDA.length()) + "$";
         }
         // A class that was generated for one of a program (a proxy by CGLIB) extends it.

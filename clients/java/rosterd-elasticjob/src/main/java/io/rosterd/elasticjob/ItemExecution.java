@@ -18,8 +18,8 @@ import org.apache.shardingsphere.elasticjob.executor.item.JobItemExecutorFactory
 import org.apache.shardingsphere.elasticjob.infra.listener.ShardingContexts;
 
 /**
- * Executes items of one job with what the released Elastic-Job has for it: its item executors, the job's thread pool and its
- * error handler, found by their types.
+ * Executes items of one job with parts of the released Elastic-Job: its item executors, the job's thread pool and its error
+ * handler, found by their types.
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 final class ItemExecution {
@@ -71,7 +71,7 @@ final class ItemExecution {
                     new RunFacade(run, current, contexts, owned),
                     contexts.createShardingContext(run.item()));
         } catch (Throwable thrown) {
-            // Elastic-Job knows no runs that are told to stop, and its error handlers no reason to alarm anybody then.
+            // Elastic-Job does not cancel runs: its error handlers must not report this one as an error.
             if (run.cancelled()) throw thrown;
             try {
                 handle(current, thrown);
@@ -82,7 +82,7 @@ final class ItemExecution {
         }
     }
 
-    /** Hands an error to the job's error handler, which may throw. */
+    /** Passes an error to the job's error handler, which may throw. */
     void handle(Throwable thrown) {
         handle(config, thrown);
     }
@@ -92,7 +92,7 @@ final class ItemExecution {
         extensions.get(JobErrorHandler.class).handleException(current.getJobName(), thrown);
     }
 
-    /** As Elastic-Job reads the configuration anew for each fire: what was changed at the coordinator counts. */
+    /** Like Elastic-Job, which reads the configuration anew for each fire: changes at the coordinator apply. */
     private JobConfiguration current(Run run) {
         boolean same = run.total() == config.getShardingTotalCount()
                 && run.jobParameter().equals(config.getJobParameter())
@@ -108,7 +108,7 @@ final class ItemExecution {
         extensions.shutdown();
     }
 
-    /** The error handler has thrown as well: where Elastic-Job calls it on a job's only thread, it ends the whole fire. */
+    /** The error handler has thrown as well: if Elastic-Job calls it on a job's only thread, that ends the whole fire. */
     static final class HandlerThrew extends Exception {
         private static final long serialVersionUID = 1L;
 

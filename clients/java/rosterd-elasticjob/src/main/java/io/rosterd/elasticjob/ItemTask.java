@@ -9,7 +9,7 @@ import java.util.function.Consumer;
  * One run of an item between two threads: that of the run's handler, which waits and is interrupted when the run must stop, and
  * one of the job's pool, which runs user code.
  *
- * <p>The handler returns after user code has, however often that was interrupted: until then nobody else may run the item here.
+ * <p>The handler returns after user code has, however often that was interrupted: until then nothing else may run the item here.
  */
 final class ItemTask implements Runnable {
     private final Run run;
@@ -22,14 +22,14 @@ final class ItemTask implements Runnable {
     private boolean over;
     private volatile Throwable failure;
 
-    /** User code with what surrounds it. */
+    /** User code with its context. */
     @FunctionalInterface
     interface Work {
         void execute(Run run) throws Throwable;
     }
 
     /**
-     * A task that is given its work later.
+     * A task that gets its work later.
      *
      * @param run the run
      * @param carried what the handler's thread has
@@ -74,7 +74,7 @@ final class ItemTask implements Runnable {
             runner = null;
             over = true;
             failure = thrown;
-            // An interrupt that came for this run must not meet the next on this thread.
+            // An interrupt for this run must not reach the next one on this thread.
             Thread.interrupted();
         }
         ended.accept(this);
@@ -92,7 +92,7 @@ final class ItemTask implements Runnable {
         refuse(new CancelledException("the run was stopped before it began"));
     }
 
-    /** It will not begin, for this reason. */
+    /** Ends the task, which will not begin, for this reason. */
     void refuse(Throwable reason) {
         synchronized (this) {
             if (over || runner != null) return;

@@ -12,7 +12,7 @@ final class JobAnnotation {
 
     private JobAnnotation() {}
 
-    /** The configuration that the annotation says; an attribute that is empty counts as not set. */
+    /** The configuration from the annotation; an empty attribute counts as not set. */
     static JobConfiguration read(Class<?> jobClass) {
         ElasticJobConfiguration annotation = find(jobClass);
         if (annotation == null) {

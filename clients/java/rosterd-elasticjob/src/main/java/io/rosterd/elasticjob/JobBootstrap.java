@@ -2,6 +2,6 @@ package io.rosterd.elasticjob;
 
 /** A job of this process. */
 public interface JobBootstrap {
-    /** Gives the job up here: no more of its items come, those that run go on. */
+    /** Removes the job from this process: it gets no more of its items; those that run go on. */
     void shutdown();
 }

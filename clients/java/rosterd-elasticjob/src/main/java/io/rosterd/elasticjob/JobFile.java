@@ -11,10 +11,10 @@ import java.util.TreeMap;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
 /**
- * A job file made of a {@link JobConfiguration}: Elastic-Job's field names are rosterd's, so most of it is a copy.
+ * A job file made from a {@link JobConfiguration}: Elastic-Job's field names are rosterd's, so most of it is a copy.
  *
- * <p>What Elastic-Job has no field for comes from properties whose names begin with {@code rosterd.}: they become fields under the
- * job file's key of that name, and are not handed to the job.
+ * <p>Fields that Elastic-Job lacks come from properties whose names begin with {@code rosterd.}: they become fields under the job
+ * file's key of that name, and are not passed to the job.
  */
 final class JobFile {
 
@@ -33,9 +33,9 @@ final class JobFile {
     /**
      * Translates.
      *
-     * @param config what the program says of the job
+     * @param config the program's configuration of the job
      * @param handlerType the job's class, or Elastic-Job's type of a job without one
-     * @param policies what the adapter itself adds under {@code rosterd}; properties of the job override it
+     * @param policies fields that the adapter itself adds under {@code rosterd}; properties of the job override it
      */
     static JobFile of(JobConfiguration config, String handlerType, Map<String, Object> policies) {
         JobFile file = new JobFile();
@@ -61,7 +61,7 @@ final class JobFile {
         fields.put("overwrite", config.isOverwrite());
     }
 
-    /** Elastic-Job takes the zone of each JVM where none is set, rosterd UTC: the schedule must stay what it was. */
+    /** If no zone is set, Elastic-Job uses that of each JVM, rosterd UTC: the schedule must not change. */
     private static String zone(JobConfiguration config) {
         return isEmpty(config.getTimeZone()) ? TimeZone.getDefault().getID() : config.getTimeZone();
     }
@@ -166,7 +166,7 @@ final class JobFile {
         notes.add(note);
     }
 
-    /** What the program asks for and does not get, each as half a sentence. */
+    /** Settings of the program that have no effect, each as half a sentence. */
     List<String> notes() {
         return List.copyOf(notes);
     }

@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory;
 final class JobTrigger {
     private static final Logger LOG = LoggerFactory.getLogger(JobTrigger.class);
 
-    /** For the whole of it; a job that this process has just registered is known within a fraction. */
+    /** For all attempts; the coordinator knows a job that this process has just registered much sooner. */
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
     private static final Duration PAUSE = Duration.ofMillis(50);
@@ -45,7 +45,7 @@ final class JobTrigger {
     }
 
     private void fire(AdminServiceGrpc.AdminServiceBlockingStub admin) {
-        // An item that runs runs once more after that: the trigger is not lost, as it would be in Elastic-Job.
+        // An item that is running runs once more after that: the trigger is not lost, unlike in Elastic-Job.
         TriggerJobRequest request =
                 TriggerJobRequest.newBuilder().setJob(job).setAfterCurrent(true).build();
         while (true) {

@@ -3,7 +3,7 @@ package io.rosterd.elasticjob;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
-/** A job that runs when it is asked for: takes the place of Elastic-Job's class of this name. */
+/** A job that runs on request: replaces Elastic-Job's class of this name. */
 public final class OneOffJobBootstrap implements JobBootstrap {
     private final RosterdRegistryCenter center;
     private final AdaptedJob job;
@@ -41,7 +41,7 @@ public final class OneOffJobBootstrap implements JobBootstrap {
     }
 
     /**
-     * A job with a class that is known by another name, for example since it was renamed, or hides behind a proxy.
+     * A job with a class that is known by another name, for example because it was renamed, or is behind a proxy.
      *
      * @param center where it is registered
      * @param elasticJob what runs it
@@ -64,10 +64,9 @@ public final class OneOffJobBootstrap implements JobBootstrap {
     }
 
     /**
-     * Triggers all items, wherever they are. With credentials this process's must be an operator's: a worker's alone may not
-     * trigger.
+     * Triggers all items, wherever they are. With credentials this process needs an operator's: a worker's may not trigger.
      *
-     * @throws JobTriggerException if the coordinator does not do it
+     * @throws JobTriggerException if the coordinator does not trigger the job
      */
     public void execute() {
         center.trigger(job);

@@ -6,14 +6,13 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Where the coordinators are and how this process works for them: what takes the place of Elastic-Job's
- * {@code ZookeeperConfiguration}.
+ * Where the coordinators are and how this process works for them: replaces Elastic-Job's {@code ZookeeperConfiguration}.
  *
  * <p>What is not set comes from the environment ({@code ROSTERD_SERVER}, {@code ROSTERD_CREDENTIAL}, {@code ROSTERD_CA},
  * {@code ROSTERD_CERT}, {@code ROSTERD_KEY}), else from the client's defaults.
  */
 public final class RosterdConfiguration {
-    /** How many runs are in flight at most: Elastic-Job knows no bound over all jobs. */
+    /** The most runs in flight: Elastic-Job has no bound over all jobs. */
     private static final int DEFAULT_SLOTS = 1024;
 
     private static final long DEFAULT_GATHER_MILLISECONDS = 250;
@@ -34,7 +33,7 @@ public final class RosterdConfiguration {
     private long gatherMilliseconds = DEFAULT_GATHER_MILLISECONDS;
     private boolean handlesSignals = true;
 
-    /** What the environment says. */
+    /** From the environment. */
     public RosterdConfiguration() {
         this(null, null);
     }
@@ -52,30 +51,30 @@ public final class RosterdConfiguration {
      * One namespace.
      *
      * @param serverLists coordinators: {@code host:port} or {@code https://host:port}, separated by commas
-     * @param namespace which namespace they must serve; null: whichever they do
+     * @param namespace which namespace they must serve; null: any
      */
     public RosterdConfiguration(String serverLists, String namespace) {
         this.serverLists = serverLists;
         this.namespace = namespace;
     }
 
-    /** {@return the coordinators; null if the environment says} */
+    /** {@return the coordinators; null if they come from the environment} */
     public String getServerLists() {
         return serverLists;
     }
 
-    /** {@return the namespace that is expected; null if any is right} */
+    /** {@return the expected namespace; null: any} */
     public String getNamespace() {
         return namespace;
     }
 
-    /** {@return the secret; null if the environment says} */
+    /** {@return the secret; null if it comes from the environment} */
     public String getCredential() {
         return credential;
     }
 
     /**
-     * Sets the credential: what takes the place of ZooKeeper's digest.
+     * Sets the credential: replaces ZooKeeper's digest.
      *
      * @param credential the secret
      */
@@ -89,7 +88,7 @@ public final class RosterdConfiguration {
     }
 
     /**
-     * Sets the credential for {@link OneOffJobBootstrap#execute()}: where credentials are, a worker's may not trigger. Default: the
+     * Sets the credential for {@link OneOffJobBootstrap#execute()}: with credentials, a worker's may not trigger. Default: the
      * same as for everything else.
      *
      * @param operatorCredential a secret of role operator
@@ -112,13 +111,13 @@ public final class RosterdConfiguration {
         this.insecureCredential = insecureCredential;
     }
 
-    /** {@return who may vouch for a coordinator, a PEM file; null if not set} */
+    /** {@return the authorities for coordinators, a PEM file; null if not set} */
     public Path getRootCertificates() {
         return rootCertificates;
     }
 
     /**
-     * Sets who may vouch for a coordinator at an {@code https://} address.
+     * Sets the authorities for coordinators at {@code https://} addresses.
      *
      * @param rootCertificates a PEM file
      */
@@ -172,8 +171,8 @@ public final class RosterdConfiguration {
     }
 
     /**
-     * Sets how many runs may be in flight over all jobs; it should be no fewer than the items that this process may own. How many
-     * of a job's items run at a time is its thread pool's to say, as in Elastic-Job. Default: 1024.
+     * Sets how many runs may be in flight over all jobs; it should be at least the number of items that this process may own. A
+     * job's thread pool limits how many of its items run at a time, as in Elastic-Job. Default: 1024.
      *
      * @param slots 1 to 4096
      */
@@ -215,8 +214,8 @@ public final class RosterdConfiguration {
     }
 
     /**
-     * Sets how long a fire of a job with listeners waits for those items of this process that have not been triggered yet. Usually
-     * all come within a few milliseconds, and it does not wait longer. Default: 250.
+     * Sets how long a fire of a job with listeners waits for those items of this process that have not been triggered yet.
+     * Usually all come within a few milliseconds, and the wait ends then. Default: 250.
      *
      * @param gatherMilliseconds not negative
      */
@@ -230,7 +229,7 @@ public final class RosterdConfiguration {
     }
 
     /**
-     * Whether SIGTERM and SIGINT make this process leave in order. Default: true. False: the program closes the registry centre.
+     * Whether SIGTERM and SIGINT make this process leave in order. Default: true. False: the program closes the registry center.
      *
      * @param handlesSignals whether they do
      */

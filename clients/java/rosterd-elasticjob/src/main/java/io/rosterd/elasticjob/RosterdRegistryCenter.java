@@ -15,7 +15,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The coordinators, for the jobs of this process: takes the place of Elastic-Job's {@code ZookeeperRegistryCenter}.
+ * The coordinators, for the jobs of this process: replaces Elastic-Job's {@code ZookeeperRegistryCenter}.
  *
  * <p>One stream to a coordinator carries all jobs. It is opened with the first job that is scheduled, and kept until
  * {@link #close()}, a signal, or an operator ends it.
@@ -30,7 +30,7 @@ public final class RosterdRegistryCenter implements AutoCloseable {
     private boolean closed;
 
     /**
-     * A registry centre. Nothing is connected yet.
+     * A registry center. Nothing is connected yet.
      *
      * @param config where the coordinators are
      */
@@ -38,9 +38,9 @@ public final class RosterdRegistryCenter implements AutoCloseable {
         this.config = Objects.requireNonNull(config, "config");
     }
 
-    /** Is there since programs that were written for Elastic-Job call it: connecting waits for the first job. */
+    /** Exists because programs written for Elastic-Job call it: connecting waits for the first job. */
     public void init() {
-        // The stream carries the jobs' registrations, so there is nothing to connect for before the first of them.
+        // The stream carries the jobs' registrations, so connecting before the first of them has no purpose.
     }
 
     /** {@return whether this process is attached to a coordinator, has a valid lease, and is not leaving} */
@@ -60,7 +60,7 @@ public final class RosterdRegistryCenter implements AutoCloseable {
         return asked == null ? Optional.empty() : asked.instanceId();
     }
 
-    /** {@return why the process works for no job any more, if that was an error} */
+    /** {@return why the process no longer works for any job, if that was an error} */
     public Optional<RosterdException> failure() {
         Worker asked = worker;
         return asked == null ? Optional.empty() : asked.failure();
@@ -74,7 +74,7 @@ public final class RosterdRegistryCenter implements AutoCloseable {
             closed = true;
             leaving = worker;
         }
-        // Handlers and callbacks that end now ask this object who they are.
+        // Handlers and callbacks that end now call this object for their instance.
         if (leaving != null) leaving.close();
         synchronized (this) {
             jobs.forEach(AdaptedJob::close);
@@ -95,10 +95,10 @@ public final class RosterdRegistryCenter implements AutoCloseable {
     }
 
     synchronized void register(AdaptedJob job) {
-        if (closed) throw new IllegalStateException("job '" + job.name() + "': the registry centre is closed");
+        if (closed) throw new IllegalStateException("job '" + job.name() + "': the registry center is closed");
         job.file().notes().forEach(note -> LOG.warn("job '{}': {}", job.name(), note));
         if (worker == null || hasEnded(worker)) {
-            // A worker ends with its last job, or if all were refused. What was not given up is offered again.
+            // A worker ends with its last job, or if all were refused. Jobs that were not removed are registered again.
             Worker next = builder().build();
             jobs.forEach(each -> add(each, next));
             add(job, next);
@@ -117,7 +117,7 @@ public final class RosterdRegistryCenter implements AutoCloseable {
     synchronized void remove(AdaptedJob job) {
         if (!jobs.remove(job)) return;
         worker.removeJob(job.name());
-        // Runs in flight go on, on the job's threads: those end by themselves.
+        // Runs in flight go on, on the job's threads, which end by themselves.
         job.close();
     }
 
@@ -131,7 +131,7 @@ public final class RosterdRegistryCenter implements AutoCloseable {
         JobTrigger.fire(job.name(), asking::openChannel);
     }
 
-    /** What jobs ask about this process. */
+    /** What jobs need to know about this process. */
     private final class Local implements AdaptedJob.LocalWorker {
         @Override
         public Set<Integer> itemsOf(String job) {

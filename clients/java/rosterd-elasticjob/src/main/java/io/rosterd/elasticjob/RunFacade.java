@@ -11,8 +11,8 @@ import org.apache.shardingsphere.elasticjob.tracing.event.JobExecutionEvent;
 import org.apache.shardingsphere.elasticjob.tracing.event.JobStatusTraceEvent.State;
 
 /**
- * What Elastic-Job's item executors may ask about the job: its configuration, and whether a streaming dataflow must make room.
- * What else the interface has is the coordinator's affair here, and no item executor calls it.
+ * The queries of Elastic-Job's item executors about the job: its configuration, and whether a streaming dataflow must end. The
+ * coordinator does what the other methods of the interface are for, and no item executor calls them.
  */
 final class RunFacade implements JobFacade {
     private final Run run;
@@ -34,7 +34,7 @@ final class RunFacade implements JobFacade {
         return config;
     }
 
-    /** Whether a stream ends after this batch: the run must stop, the worker leaves, or the item is given to another one. */
+    /** Whether a stream ends after this batch: the run must stop, the worker is leaving, or another worker gets the item. */
     @Override
     public boolean isNeedSharding() {
         return run.cancelled() || run.leaving() || ownedAtStart && !owned.get().contains(run.item());

@@ -3,7 +3,7 @@ package io.rosterd.elasticjob;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
-/** A job with a cron expression: takes the place of Elastic-Job's class of this name. */
+/** A job with a cron expression: replaces Elastic-Job's class of this name. */
 public final class ScheduleJobBootstrap implements JobBootstrap {
     private final RosterdRegistryCenter center;
     private final AdaptedJob job;
@@ -42,7 +42,7 @@ public final class ScheduleJobBootstrap implements JobBootstrap {
     }
 
     /**
-     * A job with a class that is known by another name, for example since it was renamed, or hides behind a proxy.
+     * A job with a class that is known by another name, for example because it was renamed, or is behind a proxy.
      *
      * @param center where it is registered
      * @param elasticJob what runs it
@@ -55,7 +55,7 @@ public final class ScheduleJobBootstrap implements JobBootstrap {
         this.job = center.adapt(elasticJob, handlerType, jobConfig);
     }
 
-    /** Registers the job and begins to take its items. Returns at once. */
+    /** Registers the job and starts to take its items. Returns at once. */
     public void schedule() {
         if (!job.hasCron()) {
             throw new IllegalArgumentException(

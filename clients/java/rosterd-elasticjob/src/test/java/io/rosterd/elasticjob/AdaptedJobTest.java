@@ -29,7 +29,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 
-/** Jobs without listeners: their items run apart. */
+/** Jobs without listeners: their items run independently. */
 class AdaptedJobTest {
     private static final Set<Integer> OWNED = Set.of(0, 2);
 
@@ -95,7 +95,7 @@ class AdaptedJobTest {
         RunResult end = run("failing").props(Map.of("mail.to", "ben")).build().call(job::run);
         assertEquals(RunResult.Outcome.FAILED, end.outcome());
         assertSame(thrown, end.thrown());
-        // As the coordinator says, not as the program did.
+        // The coordinator's value, not the program's.
         assertEquals(List.of("error no data to ben"), Recorded.of("failing"));
     }
 
@@ -257,7 +257,7 @@ class AdaptedJobTest {
                 "a later run fails", () -> run("closed").build().call(job::run).outcome() == RunResult.Outcome.FAILED);
     }
 
-    /** Fetches so many batches of two. */
+    /** Fetches this many batches of two. */
     private record Flow(AtomicInteger batches, int most) implements DataflowJob<String> {
         @Override
         public List<String> fetchData(ShardingContext context) {

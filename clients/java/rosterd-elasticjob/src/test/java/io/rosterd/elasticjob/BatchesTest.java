@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 /** Jobs with listeners: fires of this process, one after the other. */
 class BatchesTest {
     private static final Instant FIRE = Instant.parse("2026-11-24T12:00:00Z");
-    /** Longer than any test may take: what ends it is that all items are there. */
+    /** Longer than any test may take: the wait ends when all items are there. */
     private static final Duration LONG = Duration.ofMinutes(5);
 
     private static final Duration SHORT = Duration.ofMillis(50);
@@ -47,7 +47,7 @@ class BatchesTest {
         handlers.shutdown();
     }
 
-    /** A job whose items say when they begin and end, and wait at their gates. */
+    /** A job whose items record when they begin and end, and wait at their gates. */
     private final class Gated implements SimpleJob {
         @Override
         public void execute(ShardingContext context) {

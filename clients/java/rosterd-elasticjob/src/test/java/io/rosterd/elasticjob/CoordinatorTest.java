@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** On a real coordinator, with processes that are registry centres of this one. */
+/** On a real coordinator, with registry centers of this process as processes. */
 class CoordinatorTest {
     private static final String EVERY_SECOND = "0/1 * * * * ?";
 

@@ -15,7 +15,7 @@ import org.apache.shardingsphere.elasticjob.api.ShardingContext;
 import org.apache.shardingsphere.elasticjob.simple.job.SimpleJob;
 import org.junit.jupiter.api.Test;
 
-/** A process with Elastic-Job's jobs is killed, and another one takes its items over. */
+/** A process with Elastic-Job's jobs is killed, and another one takes over its items. */
 class CrashTest {
     private static JobConfiguration config() {
         return JobConfiguration.newBuilder("taken-over", 1)
@@ -50,7 +50,7 @@ class CrashTest {
         }
     }
 
-    /** The process that is left. It writes down why each run of it is there. */
+    /** The process that survives. It records the source of each of its runs. */
     private static final class Survivor implements SimpleJob {
         @Override
         public void execute(ShardingContext context) {

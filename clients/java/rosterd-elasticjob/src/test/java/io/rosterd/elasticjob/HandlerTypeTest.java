@@ -12,7 +12,7 @@ class HandlerTypeTest {
         public void execute(ShardingContext context) {}
     }
 
-    /** As CGLIB names what it generates. */
+    /** Named like a class that CGLIB generates. */
     private static final class Report$$SpringCGLIB$$0 extends Report {}
 
     @Test

@@ -2,7 +2,7 @@ package io.rosterd.elasticjob;
 
 import java.util.Set;
 
-/** A process that owns what a test says. */
+/** A process that owns the given items. */
 record Here(Set<Integer> items) implements AdaptedJob.LocalWorker {
     @Override
     public Set<Integer> itemsOf(String job) {

@@ -27,7 +27,7 @@ public final class Recorded {
 
     /** Of type RECORD. */
     public static final class Listener implements ElasticJobListener {
-        /** The thread of the last call: one may keep something on it from before to after. */
+        /** The thread of the last call: a listener may keep state on it from before to after. */
         private Thread thread;
 
         @Override
@@ -68,7 +68,7 @@ public final class Recorded {
 
     /** Of type ONCE. */
     public static final class Once extends AbstractDistributeOnceElasticJobListener {
-        /** As Elastic-Job's service loader wants it. */
+        /** For Elastic-Job's service loader. */
         public Once() {
             super(5_000, 0);
         }
@@ -89,7 +89,7 @@ public final class Recorded {
         }
     }
 
-    /** Of type RECORD: it wants to know whom to write to, if it is to write to anybody. */
+    /** Of type RECORD: requires a recipient, if it is configured to write to one. */
     public static final class Validator implements JobErrorHandlerPropertiesValidator {
         @Override
         public void validate(Properties props) {

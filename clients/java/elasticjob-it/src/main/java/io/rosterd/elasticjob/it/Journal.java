@@ -40,7 +40,9 @@ public final class Journal {
                 + contexts.getShardingTotalCount() + " jobParameter=" + contexts.getJobParameter();
     }
 
-    /** A task id without the instance, which is another one in each process: {@code job@-@items@-@READY@-@address@-@unique}. */
+    /**
+     * A task id without the instance, which differs in each process: {@code job@-@items@-@READY@-@address@-@unique}.
+     */
     private static String known(String taskId) {
         String[] parts = taskId.split("@-@");
         if (parts.length != 5) throw new AssertionError("not a task id of Elastic-Job: " + taskId);

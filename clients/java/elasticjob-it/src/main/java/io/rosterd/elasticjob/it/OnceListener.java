@@ -7,7 +7,7 @@ import org.apache.shardingsphere.elasticjob.lite.api.listener.AbstractDistribute
 public class OnceListener extends AbstractDistributeOnceElasticJobListener {
     private static final long TIMEOUT_MILLISECONDS = 20_000;
 
-    /** As Elastic-Job's service loader wants it. */
+    /** For Elastic-Job's service loader. */
     public OnceListener() {
         super(TIMEOUT_MILLISECONDS, TIMEOUT_MILLISECONDS);
     }

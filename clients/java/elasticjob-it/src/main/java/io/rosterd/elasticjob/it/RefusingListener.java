@@ -3,7 +3,7 @@ package io.rosterd.elasticjob.it;
 import org.apache.shardingsphere.elasticjob.infra.listener.ElasticJobListener;
 import org.apache.shardingsphere.elasticjob.infra.listener.ShardingContexts;
 
-/** Does not let a fire begin. */
+/** Prevents each fire from starting. */
 public class RefusingListener implements ElasticJobListener {
     @Override
     public void beforeJobExecuted(ShardingContexts contexts) {

@@ -1,2 +1,2 @@
-/** Jobs as a team has them: they know Elastic-Job and nothing else, and write down what they see. */
+/** Jobs as a team has them: they depend on Elastic-Job only, and record what they see. */
 package io.rosterd.elasticjob.it;

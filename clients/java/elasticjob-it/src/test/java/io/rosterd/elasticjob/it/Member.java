@@ -25,7 +25,7 @@ final class Member {
         printer.setDaemon(true);
         printer.start();
         while (System.in.read() >= 0) {
-            // Whoever started it is there.
+            // The parent is still there.
         }
         shutdown.run();
         scheduler.close();

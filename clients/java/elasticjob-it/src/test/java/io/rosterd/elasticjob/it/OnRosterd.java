@@ -7,7 +7,7 @@ import io.rosterd.elasticjob.ScheduleJobBootstrap;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
-/** The same, but for the imports and the servers. */
+/** The same, except for the imports and the servers. */
 final class OnRosterd implements Scheduler {
     private final RosterdRegistryCenter center;
 

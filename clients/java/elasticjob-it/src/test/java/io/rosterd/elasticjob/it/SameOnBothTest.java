@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 /**
  * The same job classes, listeners and error handlers see the same on the released Elastic-Job and on rosterd, each on ZooKeeper.
  *
- * <p>What is compared is what they have written down. Items of a fire run at the same time, so their lines are put in order.
+ * <p>The tests compare what they have recorded. Items of a fire run at the same time, so their lines are sorted.
  */
 class SameOnBothTest {
     private static ZooKeeperServer zookeeper;
@@ -42,7 +42,7 @@ class SameOnBothTest {
         zookeeper.close();
     }
 
-    /** What is written down of one execution of a job with so many lines. */
+    /** The record of one execution of a job with this many lines. */
     private static List<String> execution(Scheduler scheduler, int lines, ElasticJob job, JobConfiguration config) {
         return execution(scheduler.oneOff(job, config), lines);
     }

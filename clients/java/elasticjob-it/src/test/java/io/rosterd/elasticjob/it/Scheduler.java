@@ -18,7 +18,7 @@ interface Scheduler extends AutoCloseable {
 
     OneOff oneOff(String type, JobConfiguration config);
 
-    /** Schedules a job; what is returned gives it up. */
+    /** Schedules a job; the result removes it. */
     Runnable schedule(ElasticJob job, JobConfiguration config);
 
     @Override

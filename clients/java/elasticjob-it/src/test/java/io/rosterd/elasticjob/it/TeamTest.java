@@ -80,7 +80,7 @@ class TeamTest {
     private static List<List<String>> halves(String scheduler, String servers) throws Exception {
         try (Running one = new Running(scheduler, servers);
                 Running other = new Running(scheduler, servers)) {
-            // One that a busy machine holds up for longer than its lease is given another half when it is back.
+            // A process that a busy machine holds up for longer than its lease gets another half when it is back.
             List<List<String>> halves = new ArrayList<>();
             Wait.until("each has its own half", () -> {
                 halves.clear();

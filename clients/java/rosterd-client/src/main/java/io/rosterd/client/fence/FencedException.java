@@ -4,14 +4,15 @@ import io.rosterd.client.FatalException;
 import java.util.OptionalLong;
 
 /**
- * The store has seen a higher token: another run of the item took this one's place, and nothing was written. Not tried again.
+ * The store has seen a higher token: another run of the item took this one's place, and nothing was written. It is not
+ * retried.
  */
 public final class FencedException extends FatalException {
     private static final long serialVersionUID = 1L;
 
     /** The run's token. */
     private final long token;
-    /** The token that the store has seen; negative: it did not say. */
+    /** The token that the store has seen; negative: unknown. */
     private final long seen;
 
     FencedException(String what, long token, OptionalLong seen) {
@@ -27,7 +28,7 @@ public final class FencedException extends FatalException {
         return token;
     }
 
-    /** {@return the token that the store has seen; empty: it did not say} */
+    /** {@return the token that the store has seen; empty: unknown} */
     public OptionalLong seen() {
         return seen < 0 ? OptionalLong.empty() : OptionalLong.of(seen);
     }

@@ -16,9 +16,9 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * Files: each run writes a name of its own, {@code PATH.0000000000000000005}, which ends in its token, and the highest token is the
- * file. A run that wakes up after another has taken its place can only make a name that nobody reads any more. No lock is needed, so
- * none is left behind by a process that dies, or is believed to be held by one that sleeps.
+ * Files: each run writes its own name, {@code PATH.0000000000000000005}, which ends in its token; readers use the
+ * highest token. A run that resumes after another has taken its place can only create a name that is no longer read. No
+ * lock is needed, so a process that dies leaves none behind, and a sleeping one does not appear to hold one.
  */
 public final class FileFence {
     /** Tokens of 63 bits have 19 digits: names of one length sort as their tokens do. */
@@ -58,13 +58,13 @@ public final class FileFence {
             Files.deleteIfExists(unfinished);
         }
         syncFolder();
-        // A newer run may have come meanwhile: then nobody reads ours.
+        // A newer run may have written meanwhile: then readers ignore ours.
         judge(run);
         for (long token : tokens().headSet(run.token())) Files.deleteIfExists(name(token));
     }
 
     /**
-     * Finds where the content is that counts now. A newer write may remove it.
+     * Finds the file with the current content. A newer write may remove it.
      *
      * @return empty: none was written
      * @throws IOException if the folder cannot be read
@@ -75,7 +75,7 @@ public final class FileFence {
     }
 
     /**
-     * Reads the content that counts now.
+     * Reads the current content.
      *
      * @return empty: none was written
      * @throws IOException if it cannot be read
@@ -87,7 +87,7 @@ public final class FileFence {
             try {
                 return Optional.of(Files.readAllBytes(found.get()));
             } catch (NoSuchFileException replaced) {
-                // Replaced between the two: then there is a newer one.
+                // It was replaced between the two steps: there is a newer one.
             }
         }
     }

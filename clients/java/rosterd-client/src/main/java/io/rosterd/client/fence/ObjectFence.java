@@ -7,11 +7,11 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * S3 and what speaks its protocol: an object carries the token of the run that wrote it as metadata, and is put only if it is still
- * the one that was looked at ({@code If-Match}, {@code If-None-Match}).
+ * S3 and compatible stores: an object carries the token of the run that wrote it as metadata, and is put only if it has
+ * not changed since the fence read it ({@code If-Match}, {@code If-None-Match}).
  *
- * <p>An ETag is made from the body: two runs that write the very same bytes make one ETag, and a late run between them is not found
- * out. So let the body differ with each run, for example by a field with its token.
+ * <p>An ETag is made from the body: two runs that write the very same bytes make one ETag, and the fence does not detect a late
+ * run between them. So make the body of each run different, for example by a field with its token.
  */
 public final class ObjectFence {
     /** The metadata that holds the token. */
@@ -20,7 +20,7 @@ public final class ObjectFence {
     private static final int ATTEMPTS = 10;
 
     /**
-     * What is known of an object that exists.
+     * The metadata of an existing object.
      *
      * @param etag its ETag
      * @param token the metadata {@link #METADATA}; empty: it was not written by a fence
@@ -33,7 +33,7 @@ public final class ObjectFence {
          * HeadObject.
          *
          * @param key the object's key
-         * @return what is known of it; empty: there is none
+         * @return its metadata; empty: there is no object
          * @throws IOException if the request fails
          */
         Optional<Head> head(String key) throws IOException;
@@ -45,7 +45,7 @@ public final class ObjectFence {
          * @param body what to put
          * @param etag what the object must have; empty: it must be absent
          * @param metadata what to put with it
-         * @return false: the condition did not hold (412, 409 for a conflict, or 404 where what had the etag is gone)
+         * @return false: the condition did not hold (412, 409 for a conflict, or 404 if the object is gone)
          * @throws IOException if the request fails
          */
         boolean put(String key, byte[] body, Optional<String> etag, Map<String, String> metadata) throws IOException;
@@ -78,7 +78,7 @@ public final class ObjectFence {
             long seen = head.flatMap(Head::token).map(Long::parseLong).orElse(0L);
             if (seen > run.token()) throw new FencedException("object " + key, run.token(), OptionalLong.of(seen));
             if (store.put(key, body, head.map(Head::etag), metadata)) return;
-            // Somebody was quicker: their token decides.
+            // Another writer was quicker: its token decides.
         }
         throw new IOException("object " + key + ": it changed " + ATTEMPTS
                 + " times while it was to be written: is it written without fences?");

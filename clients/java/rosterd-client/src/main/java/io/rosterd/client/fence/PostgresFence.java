@@ -10,8 +10,8 @@ import java.util.OptionalLong;
 import java.util.regex.Pattern;
 
 /**
- * PostgreSQL: a row per item holds the highest token. To lock and compare it in the transaction that writes makes all writes of that
- * transaction conditional.
+ * PostgreSQL: a row per item holds the highest token. Locking and comparing it in the transaction that writes makes all
+ * its writes conditional.
  *
  * <p>If the written row has a column for the token, no table is needed: {@code UPDATE account SET …, token = ? WHERE id = ? AND token
  * <= ?}, and no row means that the run was fenced.
@@ -41,9 +41,9 @@ public final class PostgresFence {
     }
 
     /**
-     * What is written in a transaction.
+     * The writes of a transaction.
      *
-     * @param <T> what it gives back
+     * @param <T> what it returns
      */
     @FunctionalInterface
     public interface Write<T> {
@@ -51,7 +51,7 @@ public final class PostgresFence {
          * Writes.
          *
          * @param connection the connection of the transaction
-         * @return what the caller wants
+         * @return the caller's result
          * @throws SQLException if it fails; the transaction is rolled back
          */
         T in(Connection connection) throws SQLException;
@@ -71,14 +71,14 @@ public final class PostgresFence {
     }
 
     /**
-     * Writes in a transaction of its own, which is committed only if no higher token was seen for the run's item. The item's row stays
-     * locked until the end, so a newer run waits and then outbids.
+     * Writes in a transaction of its own, which is committed only if no higher token was seen for the run's item. The
+     * item's row stays locked until the end, so a newer run waits and then raises the token.
      *
-     * @param <T> what {@code write} gives back
+     * @param <T> what {@code write} returns
      * @param connection a connection outside of any transaction
      * @param run the run
      * @param write what to do
-     * @return what {@code write} gave back
+     * @return what {@code write} returned
      * @throws FencedException if a higher token was seen; nothing was written
      * @throws SQLException if it fails; nothing was written
      */
@@ -102,7 +102,7 @@ public final class PostgresFence {
         try {
             connection.rollback();
         } catch (SQLException second) {
-            // What went wrong first is what counts.
+            // The first error counts.
             failure.addSuppressed(second);
         }
     }
@@ -128,8 +128,8 @@ public final class PostgresFence {
     }
 
     /**
-     * Looks whether a higher token was seen. It locks nothing: a newer run may begin right after it. It saves work; it does not
-     * replace {@link #inTransaction}.
+     * Checks whether a higher token was seen. It locks nothing: a newer run may begin right after it. It saves work; it
+     * does not replace {@link #inTransaction}.
      *
      * @param connection a connection
      * @param run the run

@@ -10,7 +10,7 @@ import java.util.OptionalLong;
  * {@code token}.
  */
 public final class RedisFence {
-    // Lua counts in floating point: tokens of 63 bits are compared as text, by length and then sign by sign.
+    // Lua counts in floating point: tokens of 63 bits are compared as text, by length and then character by character.
     private static final String COMPARE = """
             local seen = redis.call('HGET', KEYS[1], 'token')
             if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return {0, seen} end

@@ -8,12 +8,12 @@ import java.util.Optional;
  *
  * @param outcome what a coordinator would record
  * @param retryable whether another attempt would follow, if the job has more
- * @param output what would be recorded of what the handler returned
+ * @param output the output that would be recorded
  * @param thrown what the handler threw; null: it returned
  * @param processed how many records it counted
  * @param failed how many failed records it counted
- * @param offset how far the item has come; empty: the handler did not say
- * @param progress what it said on the way
+ * @param offset the item's new offset; empty: the handler set none
+ * @param progress the progress that it reported
  */
 public record RunResult(
         Outcome outcome,
@@ -35,7 +35,7 @@ public record RunResult(
     }
 
     /**
-     * What a handler said about its progress.
+     * Progress that a handler reported.
      *
      * @param percent 0 to 100
      * @param message for people

@@ -254,7 +254,7 @@ public final class TestRun implements Run {
         return given.traceContext;
     }
 
-    /** Makes {@link TestRun}s; everything may be left out. */
+    /** Makes {@link TestRun}s; everything is optional. */
     public static final class Builder {
         private String job = "test";
         private int item;
@@ -364,9 +364,9 @@ public final class TestRun implements Run {
         }
 
         /**
-         * Sets from 1.
+         * Sets the attempt.
          *
-         * @param attempt from 1
+         * @param attempt the attempt, from 1
          * @return this
          */
         public Builder attempt(int attempt) {
@@ -386,9 +386,9 @@ public final class TestRun implements Run {
         }
 
         /**
-         * Sets what the last run left.
+         * Sets the offset that the last run set.
          *
-         * @param offset what the last run left
+         * @param offset the offset that the last run set
          * @return this
          */
         public Builder offset(byte[] offset) {
@@ -397,9 +397,9 @@ public final class TestRun implements Run {
         }
 
         /**
-         * Sets what the last run left, as UTF-8.
+         * Sets the offset that the last run set, as UTF-8.
          *
-         * @param offset what the last run left, as UTF-8
+         * @param offset the offset that the last run set, as UTF-8
          * @return this
          */
         public Builder offset(String offset) {
@@ -418,9 +418,9 @@ public final class TestRun implements Run {
         }
 
         /**
-         * Sets whether a dataflow goes on.
+         * Sets whether a dataflow streams.
          *
-         * @param streaming whether a dataflow goes on
+         * @param streaming whether a dataflow streams
          * @return this
          */
         public Builder streaming(boolean streaming) {

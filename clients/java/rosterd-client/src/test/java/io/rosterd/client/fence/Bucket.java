@@ -15,14 +15,14 @@ import software.amazon.awssdk.services.s3.model.HeadObjectResponse;
 import software.amazon.awssdk.services.s3.model.NoSuchKeyException;
 import software.amazon.awssdk.services.s3.model.S3Exception;
 
-/** A bucket of a real server, asked by Amazon's own client: what a program has that uses the fence. */
+/** A bucket of a real server, with Amazon's own client, as in a program that uses the fence. */
 final class Bucket implements ObjectFence.Store, AutoCloseable {
     private static final String NAME = "reports";
-    /** The condition did not hold; it was being written just then; what was to be matched is gone. */
+    /** The condition failed; a concurrent write; the object to match is gone. */
     private static final Set<Integer> LOST = Set.of(412, 409, 404);
 
     private final S3Client client;
-    /** Comes right before the next put, once. */
+    /** Runs right before the next put, once. */
     Runnable between = () -> {};
 
     int puts;

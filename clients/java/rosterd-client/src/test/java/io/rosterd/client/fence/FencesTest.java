@@ -33,7 +33,7 @@ import software.amazon.awssdk.core.exception.SdkClientException;
 
 /** Fences against real servers: what a newer run has written, an older one cannot take back. */
 class FencesTest {
-    /** Above what a double can tell apart, and one of another length. */
+    /** Above the precision of a double, and one of another length. */
     private static final long OLD = 9_007_199_254_740_993L;
 
     private static final long NEW = 9_007_199_254_740_994L;
@@ -309,7 +309,7 @@ class FencesTest {
     void aRunThatWakesWithItsRenameStillToComeMakesANameThatNobodyReads(@TempDir Path folder) throws IOException {
         FileFence file = new FileFence(folder.resolve("report.csv"));
         file.write(bytes("new"), run(NEW));
-        // As it slept: all its checks are behind it.
+        // As if it had slept: it has passed all its checks.
         Files.write(folder.resolve("report.csv.0009007199254740993"), bytes("late"));
         Files.write(folder.resolve("report.csv.bak"), bytes("another's"));
         assertEquals("new", read(file));

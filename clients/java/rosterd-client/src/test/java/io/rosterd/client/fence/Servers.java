@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 final class Servers {
     private static final Path POSTGRES = Path.of("/usr/lib/postgresql");
     private static final Path REDIS = Path.of("/usr/bin/redis-server");
-    /** Of the environment that `cargo xtask setup` makes for the Python client. */
+    /** From the environment that `cargo xtask setup` creates for the Python client. */
     private static final String S3 = "../../../target/python/bin/moto_server";
 
     private Servers() {}
@@ -77,7 +77,7 @@ final class Servers {
         return new Started(port, process, folder);
     }
 
-    /** PostgreSQL does not run as root: then it is the user of Debian's package. */
+    /** PostgreSQL does not run as root: as root, use the user of Debian's package. */
     private static List<String> asItsUser(List<String> command) {
         if (!System.getProperty("user.name").equals("root")) return command;
         List<String> whole =

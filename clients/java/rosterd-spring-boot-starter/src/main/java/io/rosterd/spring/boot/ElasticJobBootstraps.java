@@ -14,7 +14,7 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.env.Environment;
 import org.springframework.util.StringUtils;
 
-/** Makes a bean of a bootstrap for each job below {@code elasticjob.jobs}, with the names that Elastic-Job's starter gives. */
+/** Makes a bean of a bootstrap for each job below {@code elasticjob.jobs}, with the names of Elastic-Job's starter. */
 final class ElasticJobBootstraps implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(ElasticJobBootstraps.class);
 
@@ -69,7 +69,7 @@ final class ElasticJobBootstraps implements SmartInitializingSingleton {
 
     private JobBootstrap classed(ElasticJobConfigurationProperties job, JobConfiguration config, boolean scheduled) {
         ElasticJob elasticJob = beans.getBean(job.getElasticJobClass());
-        // Behind whatever proxy: the coordinator knows the class that Elastic-Job has named.
+        // The class behind any proxy: it is the name that Elastic-Job stores.
         String handlerType = AopUtils.getTargetClass(elasticJob).getName();
         return scheduled
                 ? new ScheduleJobBootstrap(center, elasticJob, config, handlerType)

@@ -17,7 +17,7 @@ public class ElasticJobConfigurationProperties {
     /** The schedule; a job without one runs when its OneOffJobBootstrap is executed. */
     private String cron;
 
-    /** The zone of the schedule; that of this JVM if not set. */
+    /** The time zone of the schedule; this JVM's if not set. */
     private String timeZone;
 
     /** The bean name of the bootstrap; needed for a job without cron. */
@@ -38,10 +38,10 @@ public class ElasticJobConfigurationProperties {
     /** Whether an item whose process has died runs elsewhere. */
     private boolean failover;
 
-    /** Whether an item that was too busy for a scheduled time runs once more after that. */
+    /** Whether an item that was busy at a scheduled time runs once more after that. */
     private boolean misfire;
 
-    /** How far the clock of a coordinator may be off; -1: as the coordinator says. */
+    /** How far the clock of a coordinator may be off; -1: the coordinator's own limit. */
     private int maxTimeDiffSeconds = -1;
 
     /** How often the assignment is checked without a cause; below 1: never. */
@@ -53,7 +53,7 @@ public class ElasticJobConfigurationProperties {
     /** The thread pool of the job: CPU, SINGLE_THREAD, or one of your own. */
     private String jobExecutorServiceHandlerType;
 
-    /** What is done about errors: LOG, THROW, IGNORE, or one of your own. */
+    /** How errors are handled: LOG, THROW, IGNORE, or one of your own. */
     private String jobErrorHandlerType;
 
     /** Listeners by their types. */
@@ -62,7 +62,7 @@ public class ElasticJobConfigurationProperties {
     /** Free text for people. */
     private String description;
 
-    /** Properties of the job; those that begin with rosterd. are policies of rosterd. */
+    /** Properties of the job; those with the prefix rosterd. are policies of rosterd. */
     private Properties props = new Properties();
 
     /** Whether the job starts disabled. */
@@ -239,7 +239,7 @@ public class ElasticJobConfigurationProperties {
         this.overwrite = overwrite;
     }
 
-    /** The configuration that they say. */
+    /** The configuration from these properties. */
     JobConfiguration toJobConfiguration(String jobName) {
         JobConfiguration.Builder builder = JobConfiguration.newBuilder(jobName, shardingTotalCount)
                 .cron(cron)

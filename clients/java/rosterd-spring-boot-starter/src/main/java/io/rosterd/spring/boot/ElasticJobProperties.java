@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 
-/** What Elastic-Job's starter reads below {@code elasticjob}, as far as it concerns jobs. */
+/** The properties about jobs that Elastic-Job's starter reads below {@code elasticjob}. */
 @ConfigurationProperties(prefix = "elasticjob")
 public class ElasticJobProperties {
     /** Whether the jobs are run at all. */

@@ -9,7 +9,7 @@ import org.springframework.context.annotation.Import;
 import org.springframework.core.annotation.AliasFor;
 
 /**
- * Runs the jobs in some packages whose classes are annotated with {@code @ElasticJobConfiguration}: takes the place of Elastic-Job's
+ * Runs the jobs in some packages whose classes are annotated with {@code @ElasticJobConfiguration}: replaces Elastic-Job's
  * annotation of this name.
  */
 @Documented
@@ -17,11 +17,11 @@ import org.springframework.core.annotation.AliasFor;
 @Retention(RetentionPolicy.RUNTIME)
 @Import(ElasticJobScanRegistrar.class)
 public @interface ElasticJobScan {
-    /** {@return the packages, below which all are scanned; none: that of the annotated class} */
+    /** {@return the packages to scan, with all below; none: that of the annotated class} */
     @AliasFor("basePackages")
     String[] value() default {};
 
-    /** {@return the packages, below which all are scanned; none: that of the annotated class} */
+    /** {@return the packages to scan, with all below; none: that of the annotated class} */
     @AliasFor("value")
     String[] basePackages() default {};
 }

@@ -8,7 +8,7 @@ import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.core.env.Environment;
 
-/** Properties of Elastic-Job's starter that have no effect here: each is said once, with what takes its place. */
+/** Properties of Elastic-Job's starter that have no effect here: each is logged once, with its replacement. */
 final class Ignored {
     private static final Map<String, String> INSTEAD = new LinkedHashMap<>();
 

@@ -23,7 +23,7 @@ public class RosterdAutoConfiguration {
      * Where the coordinators are.
      *
      * @param properties what is set below {@code rosterd}
-     * @return the registry centre; the context's end closes it
+     * @return the registry center; the context's end closes it
      */
     @Bean(destroyMethod = "close")
     @ConditionalOnMissingBean

@@ -17,10 +17,11 @@ final class RosterdHealthIndicator extends AbstractHealthIndicator {
 
     @Override
     protected void doHealthCheck(Health.Builder builder) {
-        center.instanceId().ifPresent(id -> builder.withDetail("instance", id));
         Optional<RosterdException> failure = center.failure();
         if (failure.isPresent()) builder.down(failure.get());
         else if (center.isReady() || !center.isStarted()) builder.up();
         else builder.down().withDetail("reason", "not attached to a coordinator, or leaving");
+        // Read after the state: a worker that is ready has an instance.
+        center.instanceId().ifPresent(id -> builder.withDetail("instance", id));
     }
 }

@@ -6,8 +6,8 @@ import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.context.SmartLifecycle;
 
 /**
- * Begins to take items once the application context has started, and drains before it stops: in the last phase of the start and
- * the first of the stop, so that whatever jobs use is there.
+ * Starts to take items once the application context has started, and drains before it stops: in the last phase of the start and
+ * the first of the stop, so that everything that jobs use is available.
  */
 final class RosterdLifecycle implements SmartLifecycle {
     private final RosterdRegistryCenter center;

@@ -16,7 +16,7 @@ public class RosterdProperties {
     /** Coordinators: host:port or https://host:port, separated by commas. */
     private String server = "localhost:7700";
 
-    /** The namespace that is expected; any if not set. */
+    /** The expected namespace; any if not set. */
     private String namespace;
 
     /** The credential of a worker. */
@@ -28,7 +28,7 @@ public class RosterdProperties {
     /** Whether credentials may go to another machine in plain text. */
     private boolean insecureCredential;
 
-    /** A PEM file: who may vouch for a coordinator. */
+    /** A PEM file: the authorities for coordinators. */
     private Path ca;
 
     /** A PEM file: the application's own certificate. */
@@ -43,7 +43,7 @@ public class RosterdProperties {
     /** Labels of this process, for people. */
     private Map<String, String> labels = new LinkedHashMap<>();
 
-    /** How many runs may be in flight over all jobs: no fewer than the items that this process may own. */
+    /** How many runs may be in flight over all jobs: at least the number of items that this process may own. */
     private int slots = 1024;
 
     /** How long runs may still take when the application stops; then they are interrupted and handed back. */
@@ -178,7 +178,7 @@ public class RosterdProperties {
         this.gather = gather;
     }
 
-    /** The configuration that they say. The application context stops the worker, so signals are not its affair. */
+    /** The configuration from these properties. The application context stops the worker, which leaves signals alone. */
     RosterdConfiguration toConfiguration() {
         RosterdConfiguration configuration = new RosterdConfiguration(server, namespace);
         configuration.setCredential(credential);

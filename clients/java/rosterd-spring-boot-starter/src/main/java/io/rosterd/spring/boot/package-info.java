@@ -1,5 +1,5 @@
 /**
- * Elastic-Job's jobs of a Spring Boot application on rosterd: the configuration below {@code elasticjob} is read as Elastic-Job's
- * starter reads it, the coordinators are named by {@code rosterd.server}.
+ * Runs Elastic-Job jobs of a Spring Boot application on rosterd: reads the configuration below {@code elasticjob} like
+ * Elastic-Job's starter; {@code rosterd.server} names the coordinators.
  */
 package io.rosterd.spring.boot;

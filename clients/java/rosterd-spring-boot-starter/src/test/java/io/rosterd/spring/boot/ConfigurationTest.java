@@ -67,7 +67,7 @@ class ConfigurationTest {
                         "elasticjob.jobs.report.sharding-item-parameters=0=a",
                         "elasticjob.jobs.report.jobErrorHandlerType=IGNORE",
                         "elasticjob.jobs.report.props.mail.to=ann")
-                // The bean of the job is not there, so that nothing is registered.
+                // The bean of the job is missing, so nothing is registered.
                 .run(context -> assertThat(context).getFailure().hasMessageContaining("jobBootstrapBeanName"));
         ElasticJobConfigurationProperties job = new ElasticJobConfigurationProperties();
         job.setShardingTotalCount(3);

@@ -10,21 +10,22 @@ import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * The only file that reads a clock: one that is never set and goes on while the machine sleeps, so that a lease ends there too.
+ * The only file that reads a clock: one that nobody sets and that goes on while the machine sleeps, so that a lease ends then
+ * too.
  *
- * <p>Java has none: {@link System#nanoTime()} stands still during a suspend on Linux and macOS. What the system's uptime is ahead of
- * it by is added. Without {@code /proc/uptime}, that is, not on Linux, a wall clock that jumps ahead by a second counts as a sleep:
- * that ends a lease too soon if somebody set the clock, and a sleep below a second is not noticed.
+ * <p>Java has no such clock: {@link System#nanoTime()} stands still during a suspend on Linux and macOS. This class adds how far
+ * the system's uptime is ahead of it. Without {@code /proc/uptime} (not on Linux), a wall clock that jumps ahead by a second
+ * counts as a sleep: that ends a lease too soon if somebody set the clock, and a shorter sleep goes unnoticed.
  */
 public final class BootClock {
-    /** A machine that slept for less has not slept: uptime has coarse steps, and the lease has room for drift. */
+    /** Shorter sleeps are ignored: uptime has coarse steps, and the lease has room for drift. */
     private static final long SHORTEST_SLEEP = 50_000_000L;
-    /** How long the clock that sleeps is believed without a look at the one that does not. */
+    /** How long to trust the clock that sleeps without a comparison with the one that does not. */
     private static final long LOOK_EVERY = 250_000_000L;
     /** Without an uptime. */
     private static final long SHORTEST_JUMP = 1_000_000_000L;
 
-    /** What clocks there are. */
+    /** The clocks of the machine. */
     public interface Clocks {
         /** {@return nanoseconds, standing still while the machine sleeps} */
         long mono();
@@ -32,7 +33,7 @@ public final class BootClock {
         /** {@return nanoseconds, going on while the machine sleeps, in coarse steps; empty: there is no such clock} */
         OptionalLong uptime();
 
-        /** {@return the calendar, which may be set} */
+        /** {@return the wall clock, which may be set} */
         Instant wall();
     }
 
@@ -60,7 +61,7 @@ public final class BootClock {
         lookedAt = origin;
         wallAhead = wallNanos() - origin;
         hasUptime = clocks.uptime().isPresent();
-        // The quickest of three looks: a process that is held up between two clocks sees them further apart.
+        // The quickest of three readings: a process that is held up between two clocks sees them further apart.
         long most = Long.MIN_VALUE;
         for (int look = 0; hasUptime && look < 3; look++) {
             most = Math.max(most, clocks.uptime().orElse(0) - clocks.mono());

@@ -28,16 +28,16 @@ import java.util.concurrent.atomic.AtomicBoolean;
 /**
  * Drives the machine on the thread of its streams, so that heartbeats go on whatever user code does.
  *
- * <p>Events that came in one turn of that loop are fed together, acknowledgements first: while the process stood still several frames
- * may have come, and what proves the lease must not wait behind one that is judged by it, nor behind a timer. So a driver that is
- * late by its own timer lets the loop read the sockets before it feeds anything.
+ * <p>Events of one turn of that loop are fed together, acknowledgements first: several frames may have arrived while the process
+ * was frozen, and a proof of the lease must not wait behind a frame that depends on it, or behind a timer. So a driver whose own
+ * timer is late lets the loop read the sockets before it feeds anything.
  */
 public final class Driver implements Effect.Performer {
-    /** The loop's clock stands still while the machine sleeps, the lease's does not: look at least this often. */
+    /** The loop's clock stops while the machine sleeps, the lease's does not: check at least this often. */
     private static final long LONGEST_WAIT = Times.millis(250);
-    /** A driver that is so late stood still. */
+    /** A driver whose timer is this late was suspended. */
     private static final long LATE = Times.millis(20);
-    /** How long the loop gets then to read the sockets: a task that is scheduled runs after them. */
+    /** How long the loop then gets to read the sockets: a scheduled task runs after them. */
     static final long CATCH_UP_MILLIS = 1;
 
     private final EventLoop loop;
@@ -58,9 +58,9 @@ public final class Driver implements Effect.Performer {
     /**
      * Makes one that has not begun.
      *
-     * @param settings what the machine is told
+     * @param settings the settings of the machine
      * @param registrations its jobs
-     * @param access what streams are secured with
+     * @param access how streams are secured
      * @param clock the clock
      * @param loop its thread
      * @param outlet the side of user code
@@ -112,7 +112,7 @@ public final class Driver implements Effect.Performer {
             if (delayMillis == 0) loop.execute(task);
             else loop.schedule(task, delayMillis, TimeUnit.MILLISECONDS);
         } catch (RejectedExecutionException ended) {
-            // Nothing counts any more.
+            // Further events are ignored.
         }
     }
 
@@ -166,7 +166,7 @@ public final class Driver implements Effect.Performer {
     }
 
     private void tick() {
-        // One that is early is set again; one that is late is for the flush to notice.
+        // A timer that is early is set again; the flush notices one that is late.
         if (clock.boot() < armedFor) armedFor = Times.NEVER;
         take(new Event.Tick());
     }
@@ -251,7 +251,7 @@ public final class Driver implements Effect.Performer {
         over = true;
         ready = false;
         view.publish(Times.LONG_AGO, 0);
-        // Nobody is told about what still runs: it must not go on as if somebody were.
+        // Nobody gets a report about what still runs: it must not go on as if somebody did.
         outlet.stopAll(CancelReason.LEASE_EXPIRED);
         timer.cancel(false);
         for (long number : List.copyOf(streams.keySet())) close(new Effect.Close(number));

@@ -10,9 +10,9 @@ import java.util.concurrent.TimeoutException;
 
 /** What threads of user code see of the machine at any moment, without asking its thread. */
 public final class LeaseView {
-    /** How long a thread of user code waits for the driver, before it takes a lease for over. */
+    /** How long a thread of user code waits for the driver, before it assumes that a lease has expired. */
     private static final long PATIENCE = 25_000_000L;
-    /** So long after the loop goes on it has read the socket, and the driver has caught up. */
+    /** This long after the loop resumes, it has read the socket, and the driver has caught up. */
     private static final long CAUGHT_UP_MILLIS = Driver.CATCH_UP_MILLIS + 1;
 
     private final BootClock clock;
@@ -20,7 +20,7 @@ public final class LeaseView {
     private volatile long stopsAt = Times.LONG_AGO;
     private volatile long liveStream;
     private volatile boolean leaving;
-    // The lease that was found over, so that it is not waited for again.
+    // The lease that was found expired, so that no thread waits for it again.
     private volatile long foundOver = Times.NEVER;
 
     LeaseView(BootClock clock, ScheduledExecutorService loop) {
@@ -42,19 +42,19 @@ public final class LeaseView {
         return leaving;
     }
 
-    /** {@return the stream that is attached; 0: none} */
+    /** {@return the attached stream; 0: none} */
     public long liveStream() {
         return liveStream;
     }
 
-    /** {@return whether the lease is valid, at a quick look} */
+    /** {@return whether the lease is valid, by a quick check} */
     public boolean valid() {
         return clock.boot() < stopsAt;
     }
 
     /**
-     * Whether user code must stop. If a process that stood still goes on, an acknowledgement that waited in the socket still counts:
-     * so the thread that reads it gets a moment, in which no user code goes on.
+     * Whether user code must stop. When a frozen process resumes, an acknowledgement that waited in the socket still
+     * counts: so the thread that reads it gets a moment, in which no user code goes on.
      *
      * @return true: the lease has expired
      */
@@ -76,7 +76,7 @@ public final class LeaseView {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         } catch (TimeoutException | ExecutionException | RejectedExecutionException late) {
-            // Then what is known counts.
+            // Then decide by what is known.
         }
     }
 }

@@ -11,7 +11,7 @@ import org.slf4j.event.Level;
 
 /** The side of user code, as the driver sees it. It is called on the driver's thread, and returns at once. */
 public interface Outlet {
-    /** A handler is to be called; answered by Began, unless the last check fails, and Ended. */
+    /** Call a handler; answered by Began, unless the last check fails, and Ended. */
     void startRun(Effect.StartRun start);
 
     /** A run must stop. */
@@ -20,24 +20,24 @@ public interface Outlet {
     /** Every run must stop. */
     void stopAll(CancelReason reason);
 
-    /** A callback is to be called; answered by CallbackEnded. */
+    /** Call a callback; answered by CallbackEnded. */
     void startCallback(Callback callback);
 
     /** The worker is attached. */
     void attached(String server, String instanceId);
 
-    /** The worker is not attached any more. */
+    /** The worker is no longer attached. */
     void detached(String server, String reason);
 
     /** The lease was renewed. */
     void renewed(Duration roundTrip);
 
-    /** What the worker owns of a job has changed. */
+    /** The worker's items of a job have changed. */
     default void assigned(String job, List<Integer> items) {}
 
     /** A line for the log. */
     void note(Level level, String text);
 
-    /** The worker has ended; failure null: well. Nothing follows. */
+    /** The worker has ended; failure null: in order. Nothing follows. */
     void finished(RosterdException failure);
 }

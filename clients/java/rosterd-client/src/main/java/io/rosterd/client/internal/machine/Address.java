@@ -43,7 +43,7 @@ public final class Address {
         return port;
     }
 
-    /** {@return whether it is this machine, as far as that is known without a look-up} */
+    /** {@return whether it is this machine, as far as known without a DNS lookup} */
     public boolean isLoopback() {
         if (host.equalsIgnoreCase("localhost")) return true;
         if (!LITERAL.matcher(host).matches()) return false;

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import org.slf4j.event.Level;
 
-/** The callbacks of fires: each is called once, and its answer kept, since it is asked for again after a loss. */
+/** The callbacks of fires: each is called once, and its answer is kept, since the coordinator asks again after a lost stream. */
 final class Callbacks {
     private static final int MAX_REMEMBERED = 128;
 
@@ -30,7 +30,7 @@ final class Callbacks {
         }
     };
 
-    // Answers that found no stream.
+    // Answers that had no stream.
     private final Set<String> unsent = new LinkedHashSet<>();
 
     Callbacks(int slots, Outbox out) {
@@ -38,7 +38,7 @@ final class Callbacks {
         this.out = out;
     }
 
-    /** A coordinator listens from now on: what was not said is said. */
+    /** The stream is attached: sends the answers that had none. */
     void attached() {
         live = true;
         for (String id : List.copyOf(unsent)) {

@@ -11,12 +11,12 @@ import java.util.List;
 import java.util.Map;
 import org.slf4j.event.Level;
 
-/** What comes out of the machine. */
+/** An output of the machine. */
 public sealed interface Effect {
-    /** Has somebody do it. */
+    /** Performs it. */
     void performBy(Performer performer);
 
-    /** Does what the machine wants. */
+    /** Performs the machine's effects. */
     interface Performer {
         /** Connect, once every earlier stream is closed; answered by Opened or Lost. */
         void open(Open effect);
@@ -39,16 +39,16 @@ public sealed interface Effect {
         /** The worker is attached. */
         void attached(Attached effect);
 
-        /** The worker is not attached any more. */
+        /** The worker is no longer attached. */
         void detached(Detached effect);
 
         /** An acknowledgement has renewed the lease. */
         void renewed(Renewed effect);
 
-        /** What the worker owns of a job has changed. */
+        /** The worker's items of a job have changed. */
         default void assigned(Assigned effect) {}
 
-        /** No new work is wanted: what could stop early, may. */
+        /** The worker is leaving: runs that can stop early may. */
         void leaving(Leaving effect);
 
         /** A line for the log. */
@@ -86,7 +86,7 @@ public sealed interface Effect {
      * Call a handler.
      *
      * @param deadline when the run times out; null: it has no timeout, or it counts from when the handler begins
-     * @param stream the stream that must be the present one when the handler begins; 0: any, the run has begun before
+     * @param stream the stream that must be the current one when the handler begins; 0: any, the run has begun before
      */
     record StartRun(
             RunKey key,
@@ -128,7 +128,7 @@ public sealed interface Effect {
         }
     }
 
-    /** The worker is not attached any more. */
+    /** The worker is no longer attached. */
     record Detached(String server, String reason) implements Effect {
         @Override
         public void performBy(Performer performer) {
@@ -136,7 +136,7 @@ public sealed interface Effect {
         }
     }
 
-    /** An acknowledgement has renewed the lease, so many nanoseconds after its heartbeat was sent. */
+    /** An acknowledgement has renewed the lease, this many nanoseconds after its heartbeat was sent. */
     record Renewed(long roundTrip) implements Effect {
         @Override
         public void performBy(Performer performer) {
@@ -144,7 +144,7 @@ public sealed interface Effect {
         }
     }
 
-    /** What the worker owns of a job now; it comes before the runs that follow the change. */
+    /** The items of a job that the worker owns now; it comes before the runs that follow the change. */
     record Assigned(String job, List<Integer> items) implements Effect {
         @Override
         public void performBy(Performer performer) {
@@ -152,7 +152,7 @@ public sealed interface Effect {
         }
     }
 
-    /** No new work is wanted. */
+    /** The worker is leaving. */
     record Leaving() implements Effect {
         @Override
         public void performBy(Performer performer) {
@@ -168,7 +168,7 @@ public sealed interface Effect {
         }
     }
 
-    /** The worker has ended; failure null: well. */
+    /** The worker has ended; failure null: in order. */
     record Finish(RosterdException failure) implements Effect {
         @Override
         public void performBy(Performer performer) {

@@ -10,7 +10,7 @@ import com.google.protobuf.ByteString;
  * @param error what it threw, as text
  * @param processed how many records it counted
  * @param failed how many failed records it counted
- * @param offset how far the item has come; null: it did not say
+ * @param offset the item's new offset; null: none was set
  */
 public record Ending(Kind kind, String output, String error, long processed, long failed, ByteString offset) {
     /** How an attempt ended. */
@@ -21,9 +21,9 @@ public record Ending(Kind kind, String output, String error, long processed, lon
         THREW,
         /** It threw, and another attempt would not help. */
         FATAL,
-        /** It ended because it had to stop, or says so. */
+        /** It ended because it had to stop, or chose to. */
         CANCELLED,
-        /** The last check, made by the thread that was about to call the handler, was against it. */
+        /** The last check, on the thread that was about to call the handler, failed. */
         NOT_BEGUN
     }
 

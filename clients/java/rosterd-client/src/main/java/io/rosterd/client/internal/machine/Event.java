@@ -3,12 +3,12 @@ package io.rosterd.client.internal.machine;
 import com.google.protobuf.ByteString;
 import io.rosterd.v1.SessionResponse;
 
-/** What goes into the machine. */
+/** An input of the machine. */
 public sealed interface Event {
-    /** Hands itself to the machine. */
+    /** Applies itself to the machine. */
     void applyTo(Machine machine, Now now);
 
-    /** {@return whether it acknowledges a heartbeat, which is judged before the timers} */
+    /** {@return whether it acknowledges a heartbeat, which is handled before the timers} */
     default boolean provesLease() {
         return false;
     }
@@ -25,11 +25,11 @@ public sealed interface Event {
     record Tick() implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
-            // The timers were looked at already.
+            // The machine has already checked the timers.
         }
     }
 
-    /** The connection stands, and frames can be sent. */
+    /** The connection is open, and frames can be sent. */
     record Opened(long stream) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -66,7 +66,7 @@ public sealed interface Event {
         }
     }
 
-    /** A handler has really ended. */
+    /** A handler has ended. */
     record Ended(RunKey key, Ending ending) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -74,7 +74,7 @@ public sealed interface Event {
         }
     }
 
-    /** A handler has found by its own look that its lease had expired, and goes by that. */
+    /** A handler has found by its own check that its lease had expired, and acts on that. */
     record Expired(RunKey key) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -82,7 +82,7 @@ public sealed interface Event {
         }
     }
 
-    /** A run says how far it is. */
+    /** A run reports progress. */
     record Progressed(RunKey key, int percent, String message) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -90,7 +90,7 @@ public sealed interface Event {
         }
     }
 
-    /** A run says how far its item has come. */
+    /** A run sets its item's offset. */
     record OffsetSet(RunKey key, ByteString offset) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -98,7 +98,7 @@ public sealed interface Event {
         }
     }
 
-    /** A callback has ended; error empty: well. */
+    /** A callback has ended; error empty: it succeeded. */
     record CallbackEnded(String id, String error) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -106,7 +106,7 @@ public sealed interface Event {
         }
     }
 
-    /** Leave in order; grace in nanoseconds, null: what the options say. */
+    /** Leave in order; grace in nanoseconds, null: that of the options. */
     record Leave(Long grace, boolean signalled) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -122,7 +122,7 @@ public sealed interface Event {
         }
     }
 
-    /** The program has another job. */
+    /** The program adds a job. */
     record JobAdded(Registration registration) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {
@@ -130,7 +130,7 @@ public sealed interface Event {
         }
     }
 
-    /** The program gives a job up. */
+    /** The program removes a job. */
     record JobRemoved(String job) implements Event {
         @Override
         public void applyTo(Machine machine, Now now) {

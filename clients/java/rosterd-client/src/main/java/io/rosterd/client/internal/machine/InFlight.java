@@ -21,13 +21,12 @@ import org.slf4j.event.Level;
 /**
  * The runs in flight: every run whose handler is called, or that is between attempts, or whose outcome is not acknowledged.
  *
- * <p>Owns the life of a run: the checks before it starts, stopping, retries. Knows nothing of streams except the number of the one
- * that something came on.
+ * <p>Owns the life of a run: the checks before it starts, stopping, retries. Knows only the numbers of streams.
  */
 final class InFlight {
     private static final long PROGRESS_EVERY = Times.millis(250);
 
-    /** A Trigger, with what the machine knows about it. */
+    /** A Trigger, and what the machine knows about it. */
     record Offer(
             Trigger trigger,
             long stream,
@@ -39,16 +38,15 @@ final class InFlight {
     private final int slots;
     private final Outbox out;
     private final Reports reports;
-    // In the order in which they came. What follows are parts of it: bursts of thousands of runs are common, so no
-    // event looks at
-    // all of them.
+    // In the order in which they came. The following are subsets of it: bursts of thousands of runs are common, so no
+    // event iterates over all of them.
     private final Map<RunKey, InFlightRun> active = new LinkedHashMap<>();
     private final Map<RunKey.Item, List<InFlightRun>> ofItem = new HashMap<>();
     private final Set<InFlightRun> toTell = new LinkedHashSet<>();
     private final Set<InFlightRun> progressing = new LinkedHashSet<>();
     private final Map<RunKey.Item, Long> highest = new HashMap<>();
     private int unstopped;
-    // Not later than the time at which time alone has something for a run.
+    // A lower bound of the next time at which a timer of a run is due.
     private long soonest = Times.NEVER;
 
     InFlight(int slots, Outbox out, Reports reports) {
@@ -84,7 +82,7 @@ final class InFlight {
         unstopped++;
     }
 
-    /** It is over here, except for a report. */
+    /** The run is over here, except for its report. */
     private void remove(InFlightRun run) {
         if (active.remove(run.key) == null) return;
         List<InFlightRun> siblings = ofItem.get(run.key.ofItem());
@@ -104,11 +102,11 @@ final class InFlight {
         Long seen = highest.get(key.ofItem());
         String objection = offer.objection();
         if (seen != null && key.token() <= seen) {
-            // It is over here, or older than what the item has seen. The coordinator must know.
+            // The run is over here, or older than one that the item has seen. The coordinator must know.
             objection = "a run with token " + seen + " of the item was seen already";
         } else {
             highest.put(key.ofItem(), key.token());
-            // A higher token says that older runs of the item are not believed any more.
+            // A higher token means that reports of older runs of the item are no longer accepted.
             for (InFlightRun older : ofItemOf(key)) stop(now, older, CancelReason.FENCED);
             if (objection.isEmpty()) objection = objectionTo(key);
         }
@@ -133,7 +131,7 @@ final class InFlight {
         return active.size() >= slots ? "no slot is free" : "";
     }
 
-    /** The stream is lost: what has not begun is sent again on the next one, so it may come again. */
+    /** Forgets the runs that have not begun: their stream is lost. The next one sends them again, under the same tokens. */
     void dropUnstarted() {
         for (InFlightRun run : List.copyOf(active.values())) {
             if (run.phase != Phase.WAITING) continue;
@@ -172,7 +170,7 @@ final class InFlight {
         soonest = Math.min(soonest, run.timeoutAt);
     }
 
-    /** Says which runs have begun. Of one that has ended meanwhile its report says it. */
+    /** Reports which runs have started. For a run that has ended meanwhile, its report implies the start. */
     void sendStarted() {
         for (InFlightRun run : toTell) {
             if (run.phase != Phase.IN_USER_CODE) continue;
@@ -207,7 +205,7 @@ final class InFlight {
 
     private void stop(Now now, InFlightRun run, CancelReason reason) {
         boolean told = run.stop != null;
-        // What takes the right away outweighs an earlier reason; otherwise the first one counts.
+        // A reason that revokes the run's right overrides an earlier one; otherwise the first reason stays.
         boolean outweighs = reason == CancelReason.FENCED || reason == CancelReason.MARKED_DEAD;
         if (!told) unstopped--;
         if (!told || (outweighs && run.stop != CancelReason.MARKED_DEAD)) run.stop = reason;
@@ -274,7 +272,7 @@ final class InFlight {
         sayProgressAt(run, run.progressSentAt + PROGRESS_EVERY);
     }
 
-    /** A run that is over soon says it with its report alone: an offset waits a moment, whatever else goes out. */
+    /** A run that ends soon sends its offset with its report only: an offset waits a moment, whatever else goes out. */
     void offsetSet(Now now, Event.OffsetSet said) {
         InFlightRun run = active.get(said.key());
         if (run == null || run.phase != Phase.IN_USER_CODE) return;

@@ -8,9 +8,9 @@ import io.rosterd.v1.Trigger;
 import java.time.Instant;
 import java.util.Map;
 
-/** One run in flight as the machine holds it, and what is reported about it. */
+/** One run in flight, and what is reported about it. */
 final class InFlightRun {
-    /** Where a run is. */
+    /** The phases of a run. */
     enum Phase {
         /** Its time has not come. */
         WAITING,
@@ -26,24 +26,24 @@ final class InFlightRun {
     final Trigger trigger;
     final String instanceId;
     final Map<String, String> props;
-    /** The stream that its Trigger came on. */
+    /** The stream of its Trigger. */
     final long stream;
 
     Phase phase = Phase.IN_USER_CODE;
     int attempt;
-    /** What the next attempt is given. */
+    /** The offset that the next attempt gets. */
     ByteString offset;
 
-    /** Why it was told to stop; null: it was not. */
+    /** Why it must stop; null: it need not. */
     CancelReason stop;
-    /** What it left; null: nothing. */
+    /** The offset that it set; null: none. */
     ByteString newOffset;
 
     long processed;
     long failed;
     /** When the first attempt began; null: none has. */
     Instant startedAt;
-    /** When the present attempt began, while that is still to be said. */
+    /** When the current attempt began, until that is reported. */
     Instant toldFrom;
 
     long timeoutAt = Times.NEVER;
@@ -53,17 +53,17 @@ final class InFlightRun {
 
     int percent;
     String message = "";
-    /** How far the present attempt says that the item has come; null: it did not say. */
+    /** The offset that the current attempt has set; null: none. */
     ByteString currentOffset;
-    /** When it said so first. */
+    /** When it set the first one. */
     long offsetSetAt;
     /** When progress went out last. */
     long progressSentAt = Times.LONG_AGO;
-    /** When it goes out next; never: nothing is to be said. */
+    /** When it goes out next; never: nothing is pending. */
     long progressAt = Times.NEVER;
 
     RunCompleted report;
-    /** The report says that the one before it was refused. */
+    /** The report replaces one that was refused. */
     boolean replaces;
 
     InFlightRun(RunKey key, Trigger trigger, String instanceId, Map<String, String> props, long stream) {
@@ -120,7 +120,7 @@ final class InFlightRun {
         report = made.build();
     }
 
-    /** Nothing of a refused report was written: without another one the run would go on in the coordinator's records. */
+    /** Nothing of a refused report was written: without another one the run would stay in the coordinator's records. */
     void reportInstead(String why) {
         String refused = report.getOutcome().name().substring("RUN_OUTCOME_".length());
         report = report.toBuilder()
@@ -134,7 +134,7 @@ final class InFlightRun {
         replaces = true;
     }
 
-    /** The pause after the present attempt has failed. */
+    /** The pause after the current attempt has failed. */
     long pause() {
         long longest = trigger.hasRetryBackoffMax() ? Times.nanos(trigger.getRetryBackoffMax()) : Times.NEVER;
         double factor = Math.pow(Math.max(trigger.getRetryBackoffMultiplier(), 1), attempt - 1);

@@ -15,9 +15,9 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.slf4j.event.Level;
 
-/** The jobs of this worker, and what the coordinators have said about each: asked for, registered, refused, given up. */
+/** The jobs of this worker, and the state of each at the coordinators: requested, registered, refused, given up. */
 final class Jobs {
-    /** A refused job is offered again after this, in case an operator has mended it. */
+    /** A refused job is offered again after this, in case an operator has fixed it. */
     private static final long OFFER_AGAIN = Times.millis(30_000);
 
     private enum State {
@@ -30,7 +30,7 @@ final class Jobs {
     private static final class Job {
         final Registration registration;
         State state = State.ASKED;
-        /** It was asked for, on this stream or an earlier one. */
+        /** It was requested, on this stream or an earlier one. */
         boolean asked;
         /** A coordinator has agreed to it, on this stream or an earlier one. */
         boolean agreed;
@@ -38,9 +38,9 @@ final class Jobs {
         JobRefusedException refusal;
 
         long offerAt = Times.NEVER;
-        /** Where its config differs from the store, as it was said last. */
+        /** The fields in which its config differs from the store, as last reported. */
         String differences = "";
-        /** As they were told last; they outlive the stream. */
+        /** As last received; they outlive the stream. */
         Map<String, String> props = Map.of();
 
         Job(Registration registration) {
@@ -66,7 +66,7 @@ final class Jobs {
         return names(Job::inAgreement);
     }
 
-    /** Whether their coordinator heard of these is not known, and runs that it gave take slots here. */
+    /** It is not known whether their coordinator received these, and runs that it assigned take slots here. */
     List<String> onlyAsked() {
         return names(job -> job.asked && !job.inAgreement());
     }
@@ -88,13 +88,13 @@ final class Jobs {
         return job == null ? Map.of() : job.props;
     }
 
-    // ---- what is sent
+    // ---- frames to the coordinator
 
     /** After every Welcome. */
     void registerAll() {
         for (Job job : jobs.values()) {
             job.offerAt = Times.NEVER;
-            // The coordinator that was told before that the job is given up may have died over it.
+            // The previous coordinator may have died before it handled the Unregister.
             if (job.state == State.GIVEN_UP) unregister(job);
             else register(job);
         }
@@ -138,9 +138,9 @@ final class Jobs {
                 .setUnregister(Unregister.newBuilder().setJob(job.registration.job())));
     }
 
-    // ---- what comes
+    // ---- frames from the coordinator
 
-    /** Whether it concerns a job that is worked for. */
+    /** Whether the frame is about a job of this worker. */
     boolean registered(Registered registered) {
         Job job = jobs.get(registered.getJob());
         if (job == null || job.state == State.GIVEN_UP) return false;
@@ -158,7 +158,7 @@ final class Jobs {
         return true;
     }
 
-    /** The config of this worker has no effect: said once for each set of differences. */
+    /** The config of this worker has no effect: warns once for each set of differences. */
     private void warnOfDifferences(Job job, List<ConfigDifference> found) {
         String differences = found.stream()
                 .map(one -> one.getField() + " is " + (one.hasStored() ? one.getStored() : "(none)")
@@ -206,7 +206,7 @@ final class Jobs {
         return jobs.values().stream().allMatch(job -> job.state == State.REFUSED || job.state == State.GIVEN_UP);
     }
 
-    /** Why the first refused job is not worked for; null: none was refused. */
+    /** The refusal of the first refused job; null: none was refused. */
     JobRefusedException refusal() {
         return jobs.values().stream()
                 .filter(job -> job.state == State.REFUSED)

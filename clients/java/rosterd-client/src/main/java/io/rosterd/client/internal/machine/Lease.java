@@ -5,7 +5,7 @@ import io.rosterd.v1.Welcome;
 import java.util.TreeMap;
 
 /**
- * The worker's lease: until when it may believe that nobody else runs its items.
+ * The worker's lease: until when it may assume that no other worker runs its items.
  *
  * <p>It counts from when the last acknowledged heartbeat (at first the Hello) was <em>sent</em>; the coordinator counts from when it
  * received it, which is later. So no two clocks need to agree.
@@ -14,15 +14,14 @@ final class Lease {
     private static final long DEFAULT_LENGTH = Times.millis(5_000);
     private static final long DEFAULT_INTERVAL = Times.millis(1_000);
     private static final long DEFAULT_STOP_BUDGET = Times.millis(500);
-    /** How much faster than ours a coordinator's clock may run: one part of so many. */
+    /** How much faster than ours a coordinator's clock may run: one part in this many. */
     private static final long DRIFT = 200;
 
     private long length = DEFAULT_LENGTH;
     private long interval = DEFAULT_INTERVAL;
     private long stopBudget = DEFAULT_STOP_BUDGET;
-    // The shortest lease and interval that a job has asked for. It never grows back under one identity: the coordinator
-    // counts what
-    // the heartbeats say, and would mark a worker dead that believes in more.
+    // The shortest lease and interval that a job has requested. It never grows back under one identity: the coordinator
+    // uses what the heartbeats state, and would mark dead a worker that assumes more.
     private long agreedLength = Times.NEVER;
     private long agreedInterval = Times.NEVER;
     private boolean held;
@@ -38,15 +37,15 @@ final class Lease {
         return Math.min(Math.min(interval, agreedInterval), length() / 3);
     }
 
-    /** How long a stream may be silent before it is given up. */
+    /** How long a stream may be silent before the worker abandons it. */
     long patience() {
         return length() * 2 / 3;
     }
 
-    /** When runs must be told to stop; long ago if there is no lease. */
+    /** When runs must stop; long ago if there is no lease. */
     long stopsAt() {
         if (!held) return Times.LONG_AGO;
-        // Of a short lease a quarter, so that a heartbeat may be lost.
+        // A quarter of a short lease, so that one heartbeat may get lost.
         long budget = Math.min(stopBudget, length() / 4);
         return since + length() - length() / DRIFT - budget;
     }
@@ -55,7 +54,7 @@ final class Lease {
         return boot < stopsAt();
     }
 
-    /** Heartbeats of a stream that was left are not acknowledged any more. */
+    /** Heartbeats of an abandoned stream are no longer acknowledged. */
     void beginStream() {
         sequence = 0;
         sent.clear();
@@ -80,7 +79,7 @@ final class Lease {
         agreedInterval = Math.min(agreedInterval, orElse(Times.nanos(registered.getHeartbeatInterval()), asked / 3));
     }
 
-    /** Numbers a heartbeat that is sent now. */
+    /** The number of a heartbeat that is sent now. */
     long heartbeat(long boot) {
         sequence++;
         sent.put(sequence, boot);

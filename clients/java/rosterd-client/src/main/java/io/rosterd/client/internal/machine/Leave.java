@@ -4,7 +4,7 @@ import io.rosterd.client.RosterdException;
 import java.util.List;
 import org.slf4j.event.Level;
 
-/** How far a worker that leaves has come on the present stream, and by when it must be done. */
+/** The progress of a leave on the current stream, and its deadline. */
 final class Leave {
     /** How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight. */
     private static final long FAREWELL = Times.millis(3_000);
@@ -18,7 +18,7 @@ final class Leave {
     private long askedAt = NOT_YET;
     private boolean draining;
     private long goodbyeAt = NOT_YET;
-    // Since when nothing is in flight.
+    // When the last run ended.
     private long restAt = NOT_YET;
 
     Leave(long drainBy, RosterdException failure) {
@@ -26,12 +26,12 @@ final class Leave {
         this.failure = failure;
     }
 
-    /** What ends the worker as an error; null: nothing. */
+    /** The error that ends the worker; null: nothing. */
     RosterdException failure() {
         return failure;
     }
 
-    /** When runs are told to stop. */
+    /** When runs must stop. */
     long drainBy() {
         return drainBy;
     }
@@ -40,7 +40,7 @@ final class Leave {
         return goodbyeAt != NOT_YET;
     }
 
-    /** Of several deadlines the earliest counts. */
+    /** The earliest of several deadlines applies. */
     void sooner(long by) {
         drainBy = Math.min(drainBy, by);
     }
@@ -52,7 +52,7 @@ final class Leave {
         goodbyeAt = NOT_YET;
     }
 
-    /** Whether the DrainRequest is still to be sent; it counts as sent then. */
+    /** Whether to send the DrainRequest; marks it as sent. */
     boolean ask(long boot) {
         if (askedAt != NOT_YET) return false;
         askedAt = boot;
@@ -63,7 +63,7 @@ final class Leave {
         draining = true;
     }
 
-    /** If nothing is in flight: whether the goodbye is to be said; it counts as said then. */
+    /** If nothing is in flight: whether to send the Goodbye; marks it as sent. */
     boolean sayGoodbye(long boot) {
         if (!draining || saidGoodbye()) return false;
         goodbyeAt = boot;
@@ -75,12 +75,12 @@ final class Leave {
         else if (restAt == NOT_YET) restAt = boot;
     }
 
-    /** When to go without a goodbye. */
+    /** When to leave without a goodbye. */
     long limit(long leaveTimeout) {
         return Times.after(Math.min(restAt, drainBy), leaveTimeout);
     }
 
-    /** Once nothing is in flight: when another coordinator is asked instead. */
+    /** Once nothing is in flight: when to try another coordinator. */
     long farewellBy() {
         if (restAt == NOT_YET) return Times.NEVER;
         if (saidGoodbye()) return goodbyeAt + FAREWELL;
@@ -88,7 +88,7 @@ final class Leave {
         return Math.max(askedAt, restAt) + FAREWELL;
     }
 
-    /** The answer to a signal: what is waited for, and how to end it at once. */
+    /** The answer to a signal: what the worker waits for, and how to end it immediately. */
     static Effect.Note waitsFor(List<RunKey> runs, long drainTimeout) {
         if (runs.isEmpty()) return new Effect.Note(Level.INFO, "signal received: leaving; nothing is in flight");
         List<String> names =

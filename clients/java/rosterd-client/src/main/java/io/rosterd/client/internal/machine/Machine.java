@@ -29,7 +29,7 @@ import org.slf4j.event.Level;
  * returns at once. Times are nanoseconds.
  */
 public final class Machine {
-    /** Of this library, for people. */
+    /** The version of this library, for people. */
     public static final String VERSION = "0.1.0";
 
     /** While leaving, pauses stay short: there is little time. */
@@ -43,10 +43,10 @@ public final class Machine {
     private enum Link {
         DOWN,
         OPENING,
-        /** Hello is sent, Welcome has not come. */
+        /** Hello was sent, Welcome has not arrived. */
         GREETING,
         LIVE,
-        /** Finish was said: nothing counts any more. */
+        /** Finish was sent: further events are ignored. */
         OVER
     }
 
@@ -63,7 +63,7 @@ public final class Machine {
     private Link link = Link.DOWN;
     private long stream;
     private String server = "";
-    // When the link must have moved on: to try again, to be open, to be welcomed.
+    // The deadline of the link's current step: to retry, to be open, to be welcomed.
     private long linkBy = Times.NEVER;
     private long helloSent;
     private long lastFrame;
@@ -80,7 +80,7 @@ public final class Machine {
     /**
      * Makes one that has not begun.
      *
-     * @param settings what it is told
+     * @param settings its settings
      * @param registrations its jobs
      * @param chance numbers from 0 to 1
      */
@@ -95,8 +95,8 @@ public final class Machine {
     // ---- what a driver needs
 
     /**
-     * Takes an event. An acknowledgement that waited in the socket still proves a lease: it comes before the timers. All else comes
-     * after them, so that nothing starts under a lease that has just expired.
+     * Takes an event. An acknowledgement that waited in the socket still proves a lease: it is handled before the timers.
+     * Everything else is handled after them, so that nothing starts under a lease that has just expired.
      *
      * @param now the time
      * @param event what happened
@@ -125,7 +125,7 @@ public final class Machine {
         return Math.min(next, Math.min(leave.limit(settings.leaveTimeout()), farewellBy()));
     }
 
-    /** {@return until when handlers may be believed: for the last check, made by the thread that calls one} */
+    /** {@return when handlers must stop: for the last check, on the thread that calls one} */
     public long leaseStopsAt() {
         return lease.stopsAt();
     }
@@ -140,7 +140,7 @@ public final class Machine {
         return leave != null;
     }
 
-    /** {@return how many reports are sent and not acknowledged on the present stream} */
+    /** {@return how many reports are sent and not acknowledged on the current stream} */
     public int reportsUnderWay() {
         return reports.underWay();
     }
@@ -164,7 +164,7 @@ public final class Machine {
     }
 
     void expired(Now now, RunKey key) {
-        // Also if an acknowledgement has come meanwhile: the handler stops, so nobody may take the run for done.
+        // Even if an acknowledgement has arrived meanwhile: the handler stops, so its run must not count as done.
         inFlight.cancel(now, key, CancelReason.LEASE_EXPIRED);
     }
 
@@ -189,7 +189,7 @@ public final class Machine {
     }
 
     void received(Now now, long from, SessionResponse frame) {
-        // A frame of a stream that was left is worth nothing.
+        // Ignore frames of an abandoned stream.
         if (from != stream || (link != Link.GREETING && link != Link.LIVE)) return;
         lastFrame = now.boot();
         if (link == Link.GREETING) {
@@ -218,7 +218,7 @@ public final class Machine {
                 if (leave != null && leave.saidGoodbye()) finish(leave.failure());
             }
             case SHUTDOWN -> shutdown(now, frame.getShutdown());
-            // A second Welcome, and frames that this version does not know, say nothing.
+            // Ignore a second Welcome, and frames that this version does not know.
             default -> {}
         }
     }
@@ -334,17 +334,17 @@ public final class Machine {
                         stream,
                         instanceId,
                         jobs.props(job),
-                        startsIn > 0 ? delay.left(now.boot(), fire, startsIn) : 0,
+                        startsIn > 0 ? delay.remainingWait(now.boot(), fire, startsIn) : 0,
                         objection(now, job)));
     }
 
-    /** What speaks against starting a run, except for what the runs in flight say. */
+    /** Reasons not to start a run, except those from the runs in flight. */
     private String objection(Now now, String job) {
         if (!lease.valid(now.boot())) return "the lease has expired";
         if (!jobs.serves(job)) return "this worker is not registered for the job";
         if (leave == null) return "";
         if (now.boot() >= leave.drainBy()) return "the worker is leaving";
-        // What the records still give it is handed back for it, and may begin elsewhere at any moment.
+        // The coordinator hands back runs that the records still assign to it: they may start elsewhere at any moment.
         return leave.saidGoodbye() ? "the worker has said goodbye" : "";
     }
 
@@ -395,7 +395,7 @@ public final class Machine {
         return inFlight.isEmpty() && !callbacks.any();
     }
 
-    /** When another coordinator is asked instead, once nothing is in flight. */
+    /** When to try another coordinator, once nothing is in flight. */
     private long farewellBy() {
         return link == Link.LIVE ? leave.farewellBy() : Times.NEVER;
     }
@@ -446,7 +446,7 @@ public final class Machine {
         }
     }
 
-    /** Nothing is heard, or the lease is not renewed to its end, whatever else is heard. */
+    /** When the stream counts as dead: no frame arrives, or none renews the lease before its end. */
     private long deadAt() {
         long patience = lease.patience();
         return Math.min(lastFrame + patience, Math.max(lease.stopsAt(), lastRenewed + patience));
@@ -467,7 +467,7 @@ public final class Machine {
 
     // ---- after every event
 
-    /** Brings what the coordinator knows up to what is: level-triggered, so nothing depends on the event. */
+    /** Sends what the coordinator does not know yet: level-triggered, so nothing depends on the event. */
     private void settle(Now now) {
         if (link == Link.LIVE) {
             inFlight.sendStarted();
@@ -480,7 +480,7 @@ public final class Machine {
     private void settleLeave(Now now) {
         leave.rest(now.boot(), nothingInFlight());
         if (workerId.isEmpty() && (link == Link.DOWN || link == Link.OPENING)) {
-            // Never attached: there is nobody to say goodbye to.
+            // Never attached: there is no coordinator to say goodbye to.
             finish(leave.failure());
             return;
         }

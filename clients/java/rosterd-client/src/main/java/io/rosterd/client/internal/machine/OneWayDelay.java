@@ -3,36 +3,36 @@ package io.rosterd.client.internal.machine;
 import java.time.Instant;
 
 /**
- * How much longer a Trigger was on its way than the quickest one.
+ * How much longer a Trigger was on its way than the fastest one.
  *
- * <p>What a Trigger says to wait counts from when it was sent, so its way is added to every wait; in a burst that is some
- * milliseconds for those at its end. The run's time is by the coordinator's calendar. The sum of both on our own clock is the same
- * for all Triggers of a stream, except for their ways. No calendars are compared.
+ * <p>A Trigger's wait counts from when it was sent, so its delay adds to every wait: in a burst, some milliseconds for the last
+ * ones. Its fire time less its wait is when it was sent, by the coordinator's wall clock. From there to its arrival on our own
+ * clock is the same for all Triggers of a stream, except for their delays. Wall clocks are never compared.
  */
 final class OneWayDelay {
-    /** A coordinator's calendar that was set back looks like a long way: nothing begins sooner than this for it. */
-    private static final long MOST = Times.millis(5);
-    /** The shortest way is measured anew after this. */
-    private static final long FRESH = Times.millis(10_000);
+    /** A coordinator's wall clock that was set back looks like a long delay: the correction is at most this. */
+    private static final long MAX_CORRECTION = Times.millis(5);
+    /** The shortest delay is measured again after this. */
+    private static final long MEASURED_FOR = Times.millis(10_000);
 
     private boolean known;
     private long least;
     private long measuredAt;
 
-    /** A new stream has ways of its own. */
+    /** A new stream has delays of its own. */
     void forget() {
         known = false;
     }
 
-    /** How long to keep a Trigger that came at {@code boot}; fire null: the time of its fire was not told. */
-    long left(long boot, Instant fire, long startsIn) {
+    /** How long to keep a Trigger that came at {@code boot}; fire null: the Trigger has no fire time. */
+    long remainingWait(long boot, Instant fire, long startsIn) {
         if (fire == null) return startsIn;
         long offset = boot + startsIn - (fire.getEpochSecond() * 1_000_000_000L + fire.getNano());
-        if (!known || offset < least || boot - measuredAt >= FRESH) {
+        if (!known || offset < least || boot - measuredAt >= MEASURED_FOR) {
             known = true;
             least = offset;
             measuredAt = boot;
         }
-        return Math.max(0, startsIn - Math.min(offset - least, MOST));
+        return Math.max(0, startsIn - Math.min(offset - least, MAX_CORRECTION));
     }
 }

@@ -12,9 +12,9 @@ import org.slf4j.event.Level;
 /** The reports that are not acknowledged. Each is kept until its acknowledgement, and sent again on every new stream. */
 final class Reports {
     private final Outbox out;
-    // In the order in which runs ended; what follows is a part of it.
+    // In the order in which runs ended; the next field is a subset of it.
     private final Map<RunKey, InFlightRun> kept = new LinkedHashMap<>();
-    // Those that were not sent on the present stream, and how many were.
+    // Those that were not sent on the current stream, and how many were.
     private Map<RunKey, InFlightRun> unsent = new LinkedHashMap<>();
     private int underWay;
     private long stream;
@@ -40,14 +40,14 @@ final class Reports {
         unsent.put(run.key, run);
     }
 
-    /** Nobody waits for them any more. */
+    /** No coordinator waits for them. */
     void clear() {
         kept.clear();
         unsent.clear();
         underWay = 0;
     }
 
-    /** Sends what is to be sent on this stream now; at most {@code credits} reports may be unacknowledged. */
+    /** Sends what is pending on this stream; at most {@code credits} reports may be unacknowledged. */
     void send(long onStream, int credits) {
         if (onStream != stream) {
             stream = onStream;

@@ -8,7 +8,7 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.function.DoubleSupplier;
 
-/** Which coordinator to try next, and when: those that were given, then those that the last Welcome named. */
+/** Which coordinator to try next, and when: the configured ones, then those that the last Welcome named. */
 public final class Route {
     private static final long FIRST_DELAY = Times.millis(200);
 
@@ -30,7 +30,7 @@ public final class Route {
         addresses = distinct(given, List.of());
     }
 
-    /** {@return whether an address is one of TLS} */
+    /** {@return whether an address uses TLS} */
     public static boolean secure(String address) {
         return address.startsWith("https://");
     }
@@ -39,10 +39,10 @@ public final class Route {
         return addresses.size();
     }
 
-    /** Takes what a Welcome named; what is passed over of it, and was not before. */
+    /** Takes the addresses of a Welcome. Returns those that it ignores for the first time. */
     List<String> learn(List<String> named) {
         String current = position < 0 ? null : addresses.get(position);
-        // A credential that went over TLS so far goes nowhere in plain text.
+        // A credential that was only sent over TLS is never sent in plain text.
         boolean tls = given.stream().allMatch(Route::secure);
         List<String> learned = new ArrayList<>();
         List<String> refused = new ArrayList<>();
@@ -59,8 +59,8 @@ public final class Route {
     }
 
     /**
-     * Whoever answers a Hello could name any address, and would be sent the credential, or be believed, there: so its host must be
-     * one that the user gave, or authorities that the user named must vouch for it.
+     * An attacker that answers a Hello could name any address, to get the credential or the worker's trust there: so the host
+     * must be one that the user configured, or be certified by authorities that the user named.
      */
     private boolean isTrusted(String address) {
         if (!credential && given.stream().noneMatch(Route::secure)) return true;
@@ -69,7 +69,7 @@ public final class Route {
         return !host.isEmpty() && given.stream().map(Route::hostOf).anyMatch(host::equals);
     }
 
-    /** All names of this machine are one. */
+    /** All names of this machine count as one. */
     private static String hostOf(String address) {
         try {
             Address parts = new Address(address);
@@ -85,7 +85,7 @@ public final class Route {
         return addresses.get(position);
     }
 
-    /** A stream or an attempt was lost: how long to wait before the next. The first loss is followed by one at once. */
+    /** A stream or an attempt was lost: how long to wait before the next. After the first loss, not at all. */
     long lost(long longest) {
         losses++;
         if (losses == 1) return 0;

@@ -4,9 +4,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What the machine has to know of the options; times are nanoseconds.
+ * The options that the machine needs; times are nanoseconds.
  *
- * @param servers the coordinators that were given
+ * @param servers the configured coordinators
  * @param namespace the namespace that is expected; empty: whichever is served
  * @param address this machine, as operators know it
  * @param labels free labels
@@ -16,7 +16,7 @@ import java.util.Map;
  * @param connectTimeout how long connecting may take
  * @param longestDelay the longest pause between two attempts to connect
  * @param credential whether streams carry a credential
- * @param ownAuthorities whether the user named who may vouch for a coordinator
+ * @param ownAuthorities whether the user named authorities for coordinators
  */
 public record Settings(
         List<String> servers,

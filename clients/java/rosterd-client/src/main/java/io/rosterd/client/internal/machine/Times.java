@@ -6,9 +6,9 @@ import java.time.Instant;
 
 /** Times of the protocol as nanoseconds and instants, and back. */
 public final class Times {
-    /** A time that does not come. */
+    /** A time that never comes. */
     public static final long NEVER = Long.MAX_VALUE;
-    /** A time that has always been over. */
+    /** A time before all others. */
     public static final long LONG_AGO = Long.MIN_VALUE;
 
     private static final long SECOND = 1_000_000_000L;
@@ -26,7 +26,7 @@ public final class Times {
         return millis * 1_000_000L;
     }
 
-    /** {@return nanoseconds of a duration, as many as there are} */
+    /** {@return nanoseconds of a duration, saturated} */
     public static long nanos(java.time.Duration duration) {
         return duration.compareTo(java.time.Duration.ofSeconds(NEVER / SECOND)) >= 0 ? NEVER : duration.toNanos();
     }

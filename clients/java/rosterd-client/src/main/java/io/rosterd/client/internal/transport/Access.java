@@ -4,11 +4,11 @@ import io.rosterd.client.internal.machine.Address;
 import io.rosterd.client.internal.machine.Route;
 
 /**
- * What streams are secured with.
+ * How streams are secured.
  *
  * @param credential the secret; empty: none
  * @param insecureCredential it may go to another machine in plain text
- * @param rootCertificates who may vouch for a coordinator
+ * @param rootCertificates the authorities for coordinators
  * @param clientCertificate the worker's own certificate
  * @param clientKey its key
  */
@@ -21,7 +21,7 @@ public record Access(
         return !credential.isEmpty() && !insecureCredential && plain;
     }
 
-    /** {@return what is said about it} */
+    /** {@return the message about it} */
     public static String exposed(String address) {
         return "server '" + address + "': the credential would go there in plain text, for all on the way to read: use"
                 + " https://, or say that the network is trusted (insecureCredential,"

@@ -25,7 +25,7 @@ public final class Channels {
      * Begins a channel.
      *
      * @param address the coordinator
-     * @param access what it is secured with
+     * @param access how it is secured
      * @return its builder
      * @throws IOException if a certificate cannot be read
      */
@@ -40,7 +40,7 @@ public final class Channels {
                 .maxInboundMessageSize(MAX_MESSAGE)
                 .flowControlWindow(MAX_MESSAGE)
                 .disableRetry();
-        // What goes to this machine goes through no proxy of the environment.
+        // Connections to this machine do not use a proxy from the environment.
         if (where.isLoopback()) builder.proxyDetector(target -> null);
         if (!Route.secure(address)) return builder.usePlaintext();
         SslContextBuilder tls = GrpcSslContexts.configure(SslContextBuilder.forClient(), SslProvider.JDK);
@@ -58,7 +58,7 @@ public final class Channels {
         return builder.sslContext(tls.build());
     }
 
-    /** {@return what goes out with every call} */
+    /** {@return the headers of every call} */
     public static Metadata metadata(Access access) {
         Metadata metadata = new Metadata();
         if (!access.credential().isEmpty()) metadata.put(AUTHORIZATION, "Bearer " + access.credential());

@@ -11,7 +11,7 @@ import io.rosterd.v1.Welcome;
 
 /**
  * Loads the classes of the first frames before a stream is opened: on a busy machine a cold JVM takes seconds for it, and the
- * coordinator's patience is counted from when the stream opens.
+ * coordinator's timeout starts when the stream opens.
  */
 public final class ColdStart {
     private ColdStart() {}

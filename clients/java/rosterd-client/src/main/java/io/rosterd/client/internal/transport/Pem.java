@@ -7,8 +7,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Certificates or a key: the PEM itself, or a file that is read again for each connection, so that what was renewed counts from the
- * next one on.
+ * Certificates or a key: the PEM itself, or a file that is read again for each connection, so that a renewed one is used from the
+ * next connection on.
  */
 public final class Pem {
     /** None. */
@@ -32,17 +32,17 @@ public final class Pem {
         return new Pem(null, file);
     }
 
-    /** {@return whether there is one} */
+    /** {@return whether it is set} */
     public boolean isPresent() {
         return text != null || file != null;
     }
 
-    /** {@return this, or the other if there is none} */
+    /** {@return this, or the other if this is not set} */
     public Pem or(Pem other) {
         return isPresent() ? this : other;
     }
 
-    /** {@return what it is, as it is now} */
+    /** {@return the current content} */
     public InputStream read() throws IOException {
         return text == null ? new ByteArrayInputStream(Files.readAllBytes(file)) : new ByteArrayInputStream(text);
     }

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * Why a stream ended, in words that help.
+ * Why a stream ended, with advice.
  *
  * @param code the name of a gRPC status; empty: it just ended
  * @param detail what is wrong, and what to do
@@ -24,7 +24,7 @@ record Reason(String code, String detail) {
     private static final String WANTS_CERTIFICATE =
             "it wants a client certificate: give one and its key (ROSTERD_CERT, ROSTERD_KEY)";
 
-    /** What Java's TLS says, and what to do. Its texts are all that it tells. */
+    /** Errors of Java's TLS, with advice. Java only provides their texts. */
     private static final Map<Pattern, String> REMEDIES = remedies();
 
     private static Map<Pattern, String> remedies() {
@@ -39,7 +39,7 @@ record Reason(String code, String detail) {
         return remedies;
     }
 
-    /** Secured: the address, if it is one of TLS, else null. */
+    /** Secured: the address if it uses TLS, else null. */
     static Reason of(Status status, String secured) {
         String code = status.isOk() ? "" : status.getCode().name();
         List<String> texts = new ArrayList<>();
@@ -49,11 +49,11 @@ record Reason(String code, String detail) {
             if (texts.stream().noneMatch(known -> known.contains(text))) texts.add(text);
         }
         String detail = texts.isEmpty() ? "the coordinator ended the stream" : String.join(": ", texts);
-        // Before a connection stands there are no answers: the failure is one of TLS, or of the network.
+        // Without a connection there is no answer: the failure is one of TLS, or of the network.
         if (secured == null || status.getCode() != Status.Code.UNAVAILABLE) return new Reason(code, detail);
         for (Map.Entry<Pattern, String> remedy : REMEDIES.entrySet()) {
             if (remedy.getKey().matcher(detail).find()) {
-                // As a rejection: trying again does not mend it.
+                // As a rejection: retrying does not fix it.
                 return new Reason("UNAUTHENTICATED", remedy.getValue() + " (" + secured + ": " + detail + ")");
             }
         }

@@ -19,13 +19,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /**
- * One stream to one coordinator, over a connection of its own. Knows frames as messages only, never what they mean. Everything
+ * One stream to one coordinator, over a connection of its own. Knows frames only as messages, not their meaning. Everything
  * happens on the event loop.
  */
 public final class Stream {
-    /** Frames that the coordinator has not made room for; the machine's credits and rates keep it far below. */
+    /** The most frames that wait for the coordinator's flow control; the machine's credits and rates keep them far below. */
     private static final int MAX_WAITING = 16 * 1024;
-    /** How long the end of a connection is waited for. */
+    /** How long to wait for the end of a connection. */
     private static final long CLOSE_TIMEOUT_MILLIS = 1_000;
 
     private final long number;
@@ -44,9 +44,9 @@ public final class Stream {
      *
      * @param number which of the process's streams
      * @param address the coordinator
-     * @param access what it is secured with
+     * @param access how it is secured
      * @param loop its thread
-     * @param events who is told
+     * @param events gets the events
      */
     public Stream(long number, String address, Access access, EventLoop loop, Consumer<Event> events) {
         this.number = number;
@@ -56,7 +56,7 @@ public final class Stream {
         this.events = events;
     }
 
-    /** Connects; says Opened or Lost. */
+    /** Connects; answers with Opened or Lost. */
     public void open() {
         if (closed) return;
         try {
@@ -71,7 +71,7 @@ public final class Stream {
         }
     }
 
-    /** {@return false: the coordinator has not read for so long that the stream is worth nothing} */
+    /** {@return false: the coordinator has not read for so long that the stream is useless} */
     public boolean send(SessionRequest frame) {
         if (call == null || closed || lost) return true;
         waiting = call.isReady() ? 0 : waiting + 1;
@@ -80,7 +80,7 @@ public final class Stream {
         return true;
     }
 
-    /** {@return done once the connection has ended, or was waited for long enough} */
+    /** {@return done once the connection has ended, or the wait for its end has timed out} */
     public CompletableFuture<Void> close() {
         CompletableFuture<Void> ended = new CompletableFuture<>();
         closed = true;
@@ -117,7 +117,7 @@ public final class Stream {
     private void converse() {
         call = channel.newCall(WorkerServiceGrpc.getSessionMethod(), CallOptions.DEFAULT);
         call.start(new Listener(), Channels.metadata(access));
-        // Frames are read at all times: the machine never blocks.
+        // Frames are always read: the machine never blocks.
         call.request(Integer.MAX_VALUE);
     }
 

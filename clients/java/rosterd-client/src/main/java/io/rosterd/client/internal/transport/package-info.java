@@ -1,2 +1,2 @@
-/** Streams to coordinators over gRPC, and what they are secured with. Not part of the API. */
+/** Streams to coordinators over gRPC, and how they are secured. Not part of the API. */
 package io.rosterd.client.internal.transport;

@@ -4,11 +4,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 
-/** Compares what a vector expects with what came. */
+/** Compares the expectation of a vector with the result. */
 final class Expected {
     private Expected() {}
 
-    /** Empty: it fits; otherwise what does not. */
+    /** Empty: it matches; otherwise the difference. */
     static String mismatch(String where, Object expected, Object actual) {
         if (expected instanceof Map<?, ?> map) return mismatch(where, map, actual);
         if (expected == null) return fits(actual == null, where, "nothing", actual);

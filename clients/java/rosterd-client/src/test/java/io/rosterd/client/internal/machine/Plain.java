@@ -15,7 +15,7 @@ import java.util.Map;
 
 /** Messages as the words of the vectors, and back: texts, numbers, lists and maps. */
 final class Plain {
-    /** What the wall clock shows at 0. */
+    /** The wall clock at time 0. */
     static final Instant EPOCH = Instant.parse("2026-01-01T00:00:00Z");
 
     private Plain() {}

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 
-/** Plays a vector: translates its words to the machine's, and the machine's to those. */
+/** Plays a vector: translates its words to the machine's types, and back. */
 final class VectorPlayer {
     private static final int MOST_TICKS = 1000;
     private static final Map<String, Map<String, Object>> DEFAULTS = Map.of(
@@ -81,7 +81,7 @@ final class VectorPlayer {
         came.clear();
     }
 
-    /** What came since the last step. */
+    /** The effects since the last step. */
     List<Came> play(Map<?, ?> step) {
         acknowledges = Boolean.TRUE.equals(step.get("acknowledge"));
         long at = Times.millis(((Number) step.get("at")).longValue());

@@ -21,10 +21,10 @@ import org.yaml.snakeyaml.LoaderOptions;
 import org.yaml.snakeyaml.Yaml;
 import org.yaml.snakeyaml.constructor.SafeConstructor;
 
-/** The machine does what the vectors of the specification say, the same ones for the clients of all languages. */
+/** Plays the vectors of the specification, which the clients of all languages share. */
 class VectorsTest {
     private static final Path FOLDER = Path.of(System.getProperty("rosterd.vectors", "../../spec/vectors"));
-    /** Vectors that do not hold yet, by name: there must be none. */
+    /** Vectors that fail, by name. Empty at every release. */
     private static final Set<String> KNOWN_FAILURES = Set.of();
 
     @TestFactory
@@ -86,7 +86,7 @@ class VectorsTest {
         List<Came> came = all.stream()
                 .filter(one -> !unlisted.contains(one.kind()))
                 .filter(one -> !(acknowledged && one.kind().equals("heartbeat")))
-                // Whether a client closes a stream that was lost anyway is its own business.
+                // A client may or may not close a stream that is lost.
                 .filter(one -> !(step.containsKey("lost") && one.kind().equals("close")))
                 .toList();
         List<Map.Entry<String, Map<?, ?>>> wanted = new ArrayList<>();

@@ -26,7 +26,7 @@ public class SlowJob implements SimpleJob {
         } catch (InterruptedException told) {
             throw new IllegalStateException(told);
         }
-        // What it uses is there until it has ended.
+        // Its beans are available until it has ended.
         greeter.greet("slow");
         ended = true;
     }

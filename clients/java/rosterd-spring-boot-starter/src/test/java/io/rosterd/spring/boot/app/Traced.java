@@ -5,7 +5,7 @@ import org.aspectj.lang.annotation.Around;
 import org.aspectj.lang.annotation.Aspect;
 import org.springframework.stereotype.Component;
 
-/** Stands around a job, which so becomes a proxy. */
+/** Wraps a job, which becomes a proxy. */
 @Aspect
 @Component
 public class Traced {
