@@ -144,7 +144,7 @@ fn handle_event(desk: &Desk, event: &ClusterEvent) {
                 desk.hint(job);
             }
         }
-        ClusterEvent::Unrun { job, became: FireResult::Missed(_), .. } => desk.hint(job),
+        ClusterEvent::NotRun { job, result: FireResult::Missed(_), .. } => desk.hint(job),
         // Also after a change that another coordinator was asked for.
         ClusterEvent::Assigned { job, .. } => desk.changed(job),
         ClusterEvent::Worker { change: WorkerEvent::Dead | WorkerEvent::Left, .. } => desk.hint_all(),

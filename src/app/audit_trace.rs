@@ -361,8 +361,8 @@ mod tests {
                 given(due(5), 2, "10.0.0.8@-@v");
             }
             if n == 1 && missed {
-                let became = FireResult::Missed(Missed::NoWorker);
-                let gap = Entry::Unrun { item: Item(0), first: due(3), latest: due(3), count: 1, became };
+                let result = FireResult::Missed(Missed::NoWorker);
+                let gap = Entry::NotRun { item: Item(0), first: due(3), latest: due(3), count: 1, result };
                 recorder.record(&job(), due(3), &gap, None);
             }
             recorder.stop().await;
@@ -386,12 +386,12 @@ mod tests {
         let (whole, notes) = trace(&request).await.unwrap();
         assert_eq!((judge(&whole.lines, 0).faults, notes), (Vec::new(), Vec::new()));
         assert_eq!(whole.unmonitored, ["words".to_owned()].into(), "as the coordinators report");
-        let results: Vec<_> = whole.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        let results: Vec<_> = whole.results.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(results, [("missed (no_worker)", 1), ("pending", 1), ("run", 4)]);
         assert!(whole.places[0].ends_with("one/history.db runs[words/0/1]"), "{:?}", whole.places);
         // One of them alone knows too little to say anything.
         let (alone, notes) = trace(&TraceRequest { due: None, ..request }).await.unwrap();
-        assert_eq!((alone.became.len(), notes.len()), (0, 1));
+        assert_eq!((alone.results.len(), notes.len()), (0, 1));
     }
 
     #[tokio::test]

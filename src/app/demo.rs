@@ -233,8 +233,8 @@ fn line(event: &ClusterEvent, voice: &Voice) -> Option<String> {
         ClusterEvent::Worker { instance, change } => {
             format!("worker      {} {}", instance.address(), change.as_str())
         }
-        ClusterEvent::Unrun { job, item, latest, count, became, .. } => {
-            let result = match became {
+        ClusterEvent::NotRun { job, item, latest, count, result, .. } => {
+            let result = match result {
                 FireResult::Misfired => "misfired",
                 FireResult::Skipped => "skipped",
                 FireResult::Missed(_) => "missed",

@@ -105,7 +105,7 @@ impl Gauge for ToMetrics {
                     self.1.ended(job, *outcome, *at);
                 }
             }
-            Entry::Unrun { count, became, .. } => match became {
+            Entry::NotRun { count, result, .. } => match result {
                 FireResult::Misfired => {
                     self.0.misfired.inc_by(*count);
                 }

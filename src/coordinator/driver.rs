@@ -28,8 +28,9 @@ use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{Completed, FromWorker, ToWorker};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
+use crate::edge_queue::{EdgeReceiver, FromEdge, edge_queue};
 use crate::handle::{Handle, Inner};
-use crate::inbox::{CREDENTIAL_BYTES, FromEdge, Waiting};
+use crate::inbox::{CREDENTIAL_BYTES, Waiting};
 use crate::io::cluster_event::ClusterEvent;
 use crate::io::event::{Answer, Effect, Event, Frames, Now, Numbered, Query, RequestId, StreamId, TxnId};
 use crate::io::operation::{Done, Health};
@@ -105,7 +106,7 @@ pub struct Driver {
     machine: Machine,
     registry: Arc<dyn Registry>,
     clock: SharedClock,
-    inbox: mpsc::UnboundedReceiver<FromEdge>,
+    inbox: EdgeReceiver,
     /// How many frames were taken out of it.
     taken: u64,
     /// Streams whose next frame waits for room.
@@ -143,7 +144,7 @@ pub fn coordinator(
     gauge: Box<dyn Gauge>,
 ) -> (Handle, Driver) {
     settings.session = registry.session_timeout();
-    let (queue, inbox) = mpsc::unbounded_channel();
+    let (queue, inbox) = edge_queue();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (proved, waiting) = (Arc::new(AtomicU64::new(0)), Waiting::default());
@@ -430,15 +431,15 @@ impl Driver {
                     tracer.entry(read(&self.clock), &job, &entry);
                 }
                 self.sink.record(&job, at, &entry, detail.as_deref());
-                self.tell(|| ClusterEvent::of(job, entry, detail.as_deref()));
+                self.publish(|| ClusterEvent::of(job, entry, detail.as_deref()));
             }
             Effect::Owned(owned) => self.sink.owned(now.wall, &owned),
             Effect::Begun { job, item, token, run, at } => {
                 self.sink.begun(&job, now.wall, (item, token), &run, at);
             }
-            Effect::Tell(event) => {
+            Effect::Publish(event) => {
                 self.sink.happened(now.wall, &event);
-                self.tell(|| event);
+                self.publish(|| event);
             }
             Effect::Note { job, what } => self.sink.noted(now.wall, job.as_ref(), &what),
             Effect::Health(health) => self.show(health),
@@ -452,7 +453,7 @@ impl Driver {
     }
 
     /// Sends an event to the watchers, if there are any.
-    fn tell(&self, event: impl FnOnce() -> ClusterEvent) {
+    fn publish(&self, event: impl FnOnce() -> ClusterEvent) {
         if self.events.receiver_count() > 0 {
             let _nobody = self.events.send(Arc::new(event()));
         }

@@ -1,7 +1,8 @@
 //! The coordinator as its callers see it: worker streams, operations, views and health. The API layers hold a
 //! [`Handle`] and nothing else of the coordinator; the registry is behind it.
 
-pub use crate::inbox::{Inbox, Room};
+pub use crate::edge_queue::Room;
+pub use crate::inbox::Inbox;
 pub use crate::io::cluster_event::{Action, ClusterEvent, WorkerEvent};
 pub use crate::io::operation::{
     Change, ChangeEffect, Done, FieldChange, Health, JobStatus, MachineAction, Operation, Peer, Target,
@@ -23,7 +24,8 @@ use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::ToWorker;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
-use crate::inbox::{FromEdge, Waiting, stopped};
+use crate::edge_queue::{EdgeSender, FromEdge};
+use crate::inbox::{Waiting, stopped};
 
 const REQUESTS: usize = 1024;
 
@@ -48,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) id: CoordinatorId,
     pub(crate) health: watch::Receiver<Health>,
     pub(crate) events: broadcast::Sender<Arc<ClusterEvent>>,
-    pub(crate) queue: mpsc::UnboundedSender<FromEdge>,
+    pub(crate) queue: EdgeSender,
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) clock: SharedClock,
     /// When a committed write last proved the session, in milliseconds of the monotonic clock.

@@ -7,11 +7,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{FromWorker, ToWorker};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use rosterd_session::frame::FromWorker;
+use tokio::sync::Semaphore;
 
+use crate::edge_queue::{EdgeSender, FromEdge, Room};
 use crate::io::event::StreamId;
-use crate::io::operation::{Done, Operation, Peer};
 
 /// Bytes of one stream that may wait. Enough for one small frame per run that a worker has to report.
 pub(crate) const STREAM_BYTES: usize = 4 << 20;
@@ -19,29 +19,6 @@ pub(crate) const STREAM_BYTES: usize = 4 << 20;
 pub(crate) const CREDENTIAL_BYTES: usize = 16 << 20;
 /// The minimum that a frame counts: handling one costs more than its bytes.
 const LEAST: usize = 256;
-
-/// An event from the edge to the driver.
-#[derive(Debug)]
-pub(crate) enum FromEdge {
-    Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
-    Frame(StreamId, FromWorker, Room),
-    Closed(StreamId),
-    Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),
-    Stop,
-}
-
-/// Room for one frame, released when the frame has been handled.
-#[derive(Debug)]
-pub struct Room {
-    _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
-}
-
-impl Room {
-    /// Room without a limit, for tests.
-    pub fn uncounted() -> Self {
-        Self { _held: None }
-    }
-}
 
 /// Streams whose next frame waits for room.
 #[derive(Debug, Clone, Default)]
@@ -72,19 +49,14 @@ impl Drop for Entered {
 #[derive(Debug)]
 pub struct Inbox {
     stream: StreamId,
-    queue: mpsc::UnboundedSender<FromEdge>,
+    queue: EdgeSender,
     own: Arc<Semaphore>,
     shared: Arc<Semaphore>,
     waiting: Waiting,
 }
 
 impl Inbox {
-    pub(crate) fn new(
-        stream: StreamId,
-        queue: mpsc::UnboundedSender<FromEdge>,
-        shared: Arc<Semaphore>,
-        waiting: Waiting,
-    ) -> Self {
+    pub(crate) fn new(stream: StreamId, queue: EdgeSender, shared: Arc<Semaphore>, waiting: Waiting) -> Self {
         Self { stream, queue, own: Arc::new(Semaphore::new(STREAM_BYTES)), shared, waiting }
     }
 
@@ -93,7 +65,7 @@ impl Inbox {
         let bytes = counted(bytes);
         let own = self.own.clone().try_acquire_many_owned(bytes).ok()?;
         let shared = self.shared.clone().try_acquire_many_owned(bytes).ok()?;
-        Some(Room { _held: Some((own, shared)) })
+        Some(Room::of(Some((own, shared))))
     }
 
     /// Waits for room: first for the stream's own, then in line with the others of its credential.
@@ -105,7 +77,7 @@ impl Inbox {
             // The semaphores are never closed.
             let own = own.acquire_many_owned(bytes).await.ok();
             let shared = shared.acquire_many_owned(bytes).await.ok();
-            Room { _held: own.zip(shared) }
+            Room::of(own.zip(shared))
         }
     }
 
@@ -138,9 +110,10 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
+    use crate::edge_queue::{EdgeReceiver, edge_queue};
 
-    fn inbox(shared: &Arc<Semaphore>, waiting: &Waiting) -> (Inbox, mpsc::UnboundedReceiver<FromEdge>) {
-        let (queue, taken) = mpsc::unbounded_channel();
+    fn inbox(shared: &Arc<Semaphore>, waiting: &Waiting) -> (Inbox, EdgeReceiver) {
+        let (queue, taken) = edge_queue();
         (Inbox::new(1, queue, shared.clone(), waiting.clone()), taken)
     }
 
@@ -165,7 +138,7 @@ mod tests {
         let mut room = Box::pin(inbox.room(1));
         assert!(poll!(&mut room).is_pending());
         assert!(waiting.streams().contains(&1), "its next frame is on its way");
-        drop(taken.recv().await);
+        drop(taken.try_recv());
         let Poll::Ready(room) = poll!(&mut room) else { panic!("the frame was handled") };
         drop((room, waiting.streams().is_empty().then_some(()).unwrap()));
     }

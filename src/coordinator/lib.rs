@@ -5,6 +5,7 @@
 
 mod cluster;
 pub mod driver;
+mod edge_queue;
 pub mod handle;
 mod inbox;
 mod io;

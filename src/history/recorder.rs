@@ -76,13 +76,13 @@ impl Recorder {
                 requeued: *requeued,
                 detail,
             },
-            Entry::Unrun { item, first, latest, count, became } => What::NotRun {
+            Entry::NotRun { item, first, latest, count, result } => What::NotRun {
                 job: job.clone(),
                 item: *item,
                 first: *first,
                 latest: *latest,
                 count: *count,
-                result: *became,
+                result: *result,
             },
         };
         self.queue.put(at, what);

@@ -266,7 +266,7 @@ impl Tracer for Spans {
                 let to = self.clock.read(now);
                 self.ended(to, job, *item, *token, run, *outcome);
             }
-            Entry::Unrun { .. } => {}
+            Entry::NotRun { .. } => {}
         }
     }
 

@@ -8,9 +8,9 @@ use super::modules::Files;
 
 /// Each room, and the rooms that it may import from. Lower ones know less.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("driver", &["handle", "machine", "inbox", "tracer", "queries", "io"]),
+    ("driver", &["handle", "machine", "inbox", "edge_queue", "tracer", "queries", "io"]),
     ("queries", &["handle", "cluster", "io"]),
-    ("handle", &["queries", "inbox", "cluster", "io"]),
+    ("handle", &["queries", "inbox", "edge_queue", "cluster", "io"]),
     ("machine", &["job", "workers", "schedule", "cluster", "io"]),
     ("job/leader", &["job", "job/parts", "workers", "schedule", "cluster", "io"]),
     ("job", &["job/leader", "job/parts", "workers", "schedule", "cluster", "io"]),
@@ -18,7 +18,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("workers", &["schedule", "cluster", "io"]),
     ("schedule", &["io"]),
     ("cluster", &["io"]),
-    ("inbox", &["io"]),
+    ("inbox", &["edge_queue", "io"]),
+    ("edge_queue", &["io"]),
     ("tracer", &["io"]),
     ("io", &[]),
 ];

@@ -62,11 +62,11 @@ static HISTORY: LazyLock<(tempfile::TempDir, Reader)> = LazyLock::new(|| {
         let (item, token) = (Item(n % 3), Token(u64::from(n) + 1));
         let fire = Time::from_seconds(NOW + 5 * i64::from(n / 3));
         if n % 7 == 6 {
-            let became = FireResult::Missed(Missed::NoSlot);
+            let result = FireResult::Missed(Missed::NoSlot);
             recorder.record(
                 &job,
                 fire,
-                &Entry::Unrun { item, first: fire, latest: fire, count: 1, became },
+                &Entry::NotRun { item, first: fire, latest: fire, count: 1, result },
                 None,
             );
             continue;

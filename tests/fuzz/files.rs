@@ -233,8 +233,8 @@ pub fn log(input: &[u8]) -> String {
             outcome: Some(line.detail.clone()).filter(|detail| !detail.is_empty()),
             kept_in: "here".into(),
         });
-        let became = if line.token % 2 == 0 { RecordedResult::Unknown } else { RecordedResult::Known("run") };
-        builder.due(&line.job, line.item, Time(line.fire), became);
+        let result = if line.token % 2 == 0 { RecordedResult::Unknown } else { RecordedResult::Known("run") };
+        builder.due(&line.job, line.item, Time(line.fire), result);
     }
     let story = builder.build(Duration::from_secs(line_count(&lines)), lines.len().is_multiple_of(2));
     rules.extend(judge(&story.lines, 0).faults.iter().map(|fault| fault.rule));

@@ -179,8 +179,8 @@ pub(crate) fn ended(item: u32, token: u64, run: Running, outcome: Outcome) -> En
     Entry::Ended { item: Item(item), token: Token(token), run, outcome, at, requeued: false }
 }
 
-pub(crate) fn not_run(item: u32, first: i64, latest: i64, count: u64, became: FireResult) -> Entry {
-    Entry::Unrun { item: Item(item), first: at(first), latest: at(latest), count, became }
+pub(crate) fn not_run(item: u32, first: i64, latest: i64, count: u64, result: FireResult) -> Entry {
+    Entry::NotRun { item: Item(item), first: at(first), latest: at(latest), count, result }
 }
 
 pub(crate) fn told() -> Detail {

@@ -192,7 +192,7 @@ async fn a_run_is_put_together_from_what_comes_in_whatever_order() {
             match &mut entry {
                 rosterd_domain::plan::Entry::Started { item: of, .. }
                 | rosterd_domain::plan::Entry::Ended { item: of, .. } => *of = Item(item),
-                rosterd_domain::plan::Entry::Unrun { .. } => unreachable!("there is none among the parts"),
+                rosterd_domain::plan::Entry::NotRun { .. } => unreachable!("there is none among the parts"),
             }
             desks[k % 2].record(&entry, detail);
             desks[k % 2].sent().await;

@@ -92,8 +92,8 @@ fn seeds() {
     let count = env("SEEDS").unwrap_or(SEEDS);
     let (threads, began) =
         (std::thread::available_parallelism().map_or(2, usize::from).min(8), Instant::now());
-    let take = |found: &mut Found, seed, became| {
-        match became {
+    let take = |found: &mut Found, seed, result| {
+        match result {
             Ok(taken) => found.count(taken),
             Err(text) => {
                 println!("seed {seed} breaks a promise: SEED={seed} cargo xtask sim --network");

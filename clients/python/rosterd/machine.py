@@ -50,7 +50,7 @@ from .route import Route
 from .text import shorten
 
 # How long a Hello waits for its Welcome.
-WELCOME_TIMEOUT = 3.0
+WELCOME_TIMEOUT = 6.0
 # How long a coordinator may take for Draining or GoodbyeAck once nothing is in flight.
 FAREWELL = 3.0
 # While leaving, the backoff stays short: there is little time.

@@ -388,8 +388,8 @@ pub(super) fn watch_event(at: Time, event: &ClusterEvent) -> v1::WatchResponse {
             let run = Some(v1::RunRef { job: job.into(), item: item.0, token: token.0 });
             Event::RunProgress(v1::RunProgressEvent { run, percent, message })
         }
-        ClusterEvent::Unrun { job, item, first, latest, count, became } => {
-            let (result, reason) = not_run(became);
+        ClusterEvent::NotRun { job, item, first, latest, count, result } => {
+            let (result, reason) = not_run(result);
             Event::FiresNotRun(v1::FiresNotRunEvent {
                 job: job.into(),
                 item: item.0,
@@ -461,8 +461,8 @@ fn worker_change(change: WorkerEvent) -> v1::WorkerChange {
 }
 
 /// The result of scheduled times that were not run, and the reason if they were missed.
-fn not_run(became: FireResult) -> (v1::FireResult, Option<Missed>) {
-    match became {
+fn not_run(result: FireResult) -> (v1::FireResult, Option<Missed>) {
+    match result {
         FireResult::Misfired => (v1::FireResult::Misfired, None),
         FireResult::Skipped => (v1::FireResult::Skipped, None),
         FireResult::Missed(reason) => (v1::FireResult::Missed, Some(reason)),

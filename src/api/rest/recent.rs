@@ -235,8 +235,8 @@ fn payload(at: Time, event: &ClusterEvent) -> (&'static str, Value) {
             });
             ("run_progress", data)
         }
-        ClusterEvent::Unrun { job, item, first, latest, count, became } => {
-            let (result, reason) = match became {
+        ClusterEvent::NotRun { job, item, first, latest, count, result } => {
+            let (result, reason) = match result {
                 FireResult::Misfired => ("misfired", None),
                 FireResult::Skipped => ("skipped", None),
                 FireResult::Missed(reason) => ("missed", Some(reason.as_str())),

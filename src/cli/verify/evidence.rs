@@ -33,6 +33,6 @@ impl Evidence {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.trace.as_ref().is_none_or(|trace| trace.became.is_empty())
+        self.lines.is_empty() && self.trace.as_ref().is_none_or(|trace| trace.results.is_empty())
     }
 }

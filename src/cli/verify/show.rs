@@ -140,7 +140,7 @@ impl Findings<'_> {
         rows.push(("taken over after a crash".to_owned(), count(again)));
         rows.push(("not ended yet".to_owned(), count(runs.iter().filter(|run| run.stop.is_none()).count())));
         if let Some(trace) = &self.evidence.trace {
-            let results: Vec<String> = trace.became.iter().map(|(what, n)| format!("{n} {what}")).collect();
+            let results: Vec<String> = trace.results.iter().map(|(what, n)| format!("{n} {what}")).collect();
             rows.push(("scheduled times".to_owned(), results.join(", ")));
             let not_judged = [
                 (trace.before, "scheduled times before anything is known of their item"),
@@ -244,7 +244,7 @@ impl Findings<'_> {
             "to": span.map(|(_, to)| to.to_string()),
             "taken_over": self.verdict.runs.iter().filter(|run| run.source == "FAILOVER").count(),
             "not_ended": self.verdict.runs.iter().filter(|run| run.stop.is_none()).count(),
-            "scheduled_times": trace.map(|trace| &trace.became),
+            "scheduled_times": trace.map(|trace| &trace.results),
             "not_judged": trace.map(|trace| json!({ "scheduled_times": trace.before, "runs": trace.elsewhere })),
             "not_promised": self.not_promised,
             "notes": self.evidence.notes,

@@ -32,13 +32,13 @@ pub enum ClusterEvent {
         percent: u32,
         message: String,
     },
-    Unrun {
+    NotRun {
         job: JobName,
         item: Item,
         first: Time,
         latest: Time,
         count: u64,
-        became: FireResult,
+        result: FireResult,
     },
     Assigned {
         job: JobName,
@@ -150,7 +150,7 @@ impl ClusterEvent {
             Self::Started { job, .. }
             | Self::Ended { job, .. }
             | Self::Progress { job, .. }
-            | Self::Unrun { job, .. }
+            | Self::NotRun { job, .. }
             | Self::Assigned { job, .. }
             | Self::Job { job, .. } => Some(job),
             Self::Asked { job, .. } => job.as_ref(),
@@ -167,8 +167,8 @@ impl ClusterEvent {
                 let (error, output) = said.unwrap_or_default();
                 Self::Ended { job, item, token, run, outcome, error, output }
             }
-            Entry::Unrun { item, first, latest, count, became } => {
-                Self::Unrun { job, item, first, latest, count, became }
+            Entry::NotRun { item, first, latest, count, result } => {
+                Self::NotRun { job, item, first, latest, count, result }
             }
         }
     }

@@ -150,7 +150,7 @@ pub(crate) enum Effect {
     /// Record in the history that user code of a run has started.
     Begun { job: JobName, item: Item, token: Token, run: Running, at: Option<Time> },
     /// Send an event to the watchers.
-    Tell(ClusterEvent),
+    Publish(ClusterEvent),
     /// Record in the history that a run needs people's attention; watchers know of it already.
     Note { job: Option<JobName>, what: String },
     /// The health has changed.

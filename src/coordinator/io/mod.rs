@@ -80,6 +80,6 @@ impl Io {
 
     /// Tells watchers about a change of a worker.
     pub(crate) fn tell_worker(&mut self, instance: &InstanceId, change: WorkerEvent) {
-        self.out.push(Effect::Tell(ClusterEvent::Worker { instance: instance.clone(), change }));
+        self.out.push(Effect::Publish(ClusterEvent::Worker { instance: instance.clone(), change }));
     }
 }

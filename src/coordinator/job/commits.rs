@@ -165,7 +165,7 @@ impl JobTurn<'_> {
         by: Option<Arc<str>>,
     ) {
         job.cache.went_stale();
-        self.io.out.push(Effect::Tell(ClusterEvent::Job { job: name.clone(), action, what, by }));
+        self.io.out.push(Effect::Publish(ClusterEvent::Job { job: name.clone(), action, what, by }));
     }
 
     fn host_done(&mut self, name: &JobName, job: &mut JobState, mut plan: Plan) {

@@ -29,7 +29,7 @@ impl JobTurn<'_> {
             "item {item}: run {token} of {fire} is given up: {dead} workers died while they ran it (max_failovers: {most})"
         );
         tracing::error!(job = %name, item = item.0, token = token.0, "{what}");
-        self.io.out.push(Effect::Tell(ClusterEvent::Job {
+        self.io.out.push(Effect::Publish(ClusterEvent::Job {
             job: name.clone(),
             action: Action::GiveUp,
             what,
@@ -84,7 +84,7 @@ impl JobTurn<'_> {
             view.sharding.assignment().iter().map(|(i, items)| (i.clone(), items.to_vec())).collect();
         let why = planned.map(|planned| planned.why);
         let (job, generation) = (name.clone(), view.generation.0);
-        self.io.out.push(Effect::Tell(ClusterEvent::Assigned { job, generation, owners, why }));
+        self.io.out.push(Effect::Publish(ClusterEvent::Assigned { job, generation, owners, why }));
     }
 
     /// The job was removed, and its assignment with it.
@@ -96,7 +96,7 @@ impl JobTurn<'_> {
     pub(crate) fn tell_entry(&mut self, name: &JobName, job: &JobState, entry: Entry) {
         let detail = match &entry {
             Entry::Ended { item, token, run, .. } => job.reports.detail(*item, *token, &run.worker).cloned(),
-            Entry::Started { .. } | Entry::Unrun { .. } => None,
+            Entry::Started { .. } | Entry::NotRun { .. } => None,
         };
         self.telling.note_run(self.io, name, &entry);
         self.io.out.push(Effect::Record { job: name.clone(), at: self.io.now.wall, entry, detail });

@@ -206,7 +206,7 @@ impl JobTurn<'_> {
     fn tell_asked(&mut self, name: &JobName, asked: &PendingRequest, said: &Change) {
         let (job, what, by) = (name.clone(), said.line.clone(), asked.by.clone());
         let action = asked.operation.action(said.effect);
-        self.io.out.push(Effect::Tell(match action {
+        self.io.out.push(Effect::Publish(match action {
             Action::Cancel | Action::Drain => ClusterEvent::Asked { job: Some(job), action, what, by },
             _ => ClusterEvent::Job { job, action, what, by },
         }));

@@ -40,7 +40,7 @@ impl AllJobs<'_> {
         if let Some(offset) = offset.filter(|_| running) {
             self.progressed(&job, item, Progressed { token, worker: id.clone(), offset });
         }
-        self.io.out.push(Effect::Tell(ClusterEvent::Progress { job, item, token, percent, message }));
+        self.io.out.push(Effect::Publish(ClusterEvent::Progress { job, item, token, percent, message }));
     }
 
     fn progressed(&mut self, name: &JobName, item: Item, said: Progressed) {

@@ -121,7 +121,11 @@ fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
     machine.all_jobs().compare_runs(&id, std::slice::from_ref(&run));
     machine.all_jobs().progress(&id, run, 50, "half".into(), None);
     assert_eq!(machine.jobs.all.keys().collect::<Vec<_>>(), [&name]);
-    assert!(!machine.io.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", machine.io.out);
+    assert!(
+        !machine.io.out.iter().any(|effect| matches!(effect, Effect::Publish(_))),
+        "{:?}",
+        machine.io.out
+    );
     // Even for a job that it works for, it may not report on another worker's run.
     machine.all_jobs().progress(
         &id,
@@ -130,7 +134,11 @@ fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
         "half".into(),
         None,
     );
-    assert!(!machine.io.out.iter().any(|effect| matches!(effect, Effect::Tell(_))), "{:?}", machine.io.out);
+    assert!(
+        !machine.io.out.iter().any(|effect| matches!(effect, Effect::Publish(_))),
+        "{:?}",
+        machine.io.out
+    );
     machine.all_jobs().progress(
         &id,
         RunRef { job: name, item: Item(0), token: Token(5) },
@@ -139,7 +147,7 @@ fn nothing_comes_of_what_a_worker_says_of_jobs_that_are_not_its() {
         None,
     );
     assert!(
-        machine.io.out.iter().any(|effect| matches!(effect, Effect::Tell(_))),
+        machine.io.out.iter().any(|effect| matches!(effect, Effect::Publish(_))),
         "its own progress is published"
     );
 }

@@ -314,10 +314,11 @@ impl WorkersTurn<'_> {
         if !worker.link.welcome() {
             return;
         }
+        let Some(stream) = worker.link.stream() else { return };
+        // Its client has waited for this, and could not send heartbeats meanwhile.
+        worker.lease.hear(self.io.now.mono);
         let lease = worker.lease.length();
         let heartbeat = self.io.settings.heartbeat_for(lease);
-        let Some(worker) = self.workers.table.get(id) else { return };
-        let Some(stream) = worker.link.stream() else { return };
         let welcome = Welcome {
             worker: id.clone(),
             instance: worker.instance.clone(),

@@ -93,7 +93,7 @@ impl WorkersTurn<'_> {
         let Some((request, by)) = requester else { return };
         if let (Ok(()), Some(worker)) = (&answer, self.workers.table.get(id)) {
             let what = format!("{} is asked to leave", worker.instance);
-            self.io.out.push(Effect::Tell(ClusterEvent::Asked {
+            self.io.out.push(Effect::Publish(ClusterEvent::Asked {
                 job: None,
                 action: Action::Drain,
                 what,

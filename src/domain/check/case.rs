@@ -194,6 +194,6 @@ impl<'a> Case<'a> {
 
 pub(super) fn item_of(entry: &Entry) -> Item {
     match entry {
-        Entry::Started { item, .. } | Entry::Ended { item, .. } | Entry::Unrun { item, .. } => *item,
+        Entry::Started { item, .. } | Entry::Ended { item, .. } | Entry::NotRun { item, .. } => *item,
     }
 }

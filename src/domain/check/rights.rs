@@ -40,7 +40,7 @@ pub(super) fn check(case: &mut Case<'_>) {
                 // That it is not run again depends on the job's failover setting.
                 rests_on_rights |= !requeued && (*outcome == Outcome::Crashed || handed_back);
             }
-            Entry::Unrun { item, .. } => {
+            Entry::NotRun { item, .. } => {
                 rests_on_rights = true;
                 let responsible = case.accounts_for(*item) && !case.facts.no_starts;
                 case.expect(responsible, *item, || "its scheduled times are another's to account for".into());

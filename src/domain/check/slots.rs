@@ -41,15 +41,15 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
     let waiting = case.plan.waiting.get(instance).map_or(&[][..], |waiting| waiting);
     // A scheduled time that became a misfire for lack of a slot has a new place in the order, and those served before
     // keep their slots.
-    let became = |item: Item| case.entries(item).any(|entry| matches!(entry, Entry::Unrun { .. }));
+    let not_run = |item: Item| case.entries(item).any(|entry| matches!(entry, Entry::NotRun { .. }));
     let mut found = Vec::new();
     for run in started {
         let ahead = started.iter().filter(|other| *other < run).count();
         let others = hosted.others.iter().filter(|other| *other < run).count();
-        if ahead + others >= free && !became(run.item) && !started.iter().any(|run| became(run.item)) {
+        if ahead + others >= free && !not_run(run.item) && !started.iter().any(|run| not_run(run.item)) {
             found.push((run.item, format!("it takes a slot on {instance} out of turn")));
         }
-        if let Some(passed) = waiting.iter().find(|other| *other < run && !became(other.item)) {
+        if let Some(passed) = waiting.iter().find(|other| *other < run && !not_run(other.item)) {
             found.push((run.item, format!("it precedes {passed:?}")));
         }
     }

@@ -79,7 +79,9 @@ impl Story<'_, '_> {
                 self.case.expect(*at == now, self.item, || "a run ends at another time than now".into());
                 self.ended(*token, run, *outcome, *requeued);
             }
-            Entry::Unrun { first, latest, count, became, .. } => self.unrun(*first, *latest, *count, *became),
+            Entry::NotRun { first, latest, count, result, .. } => {
+                self.not_run(*first, *latest, *count, *result)
+            }
         }
     }
 
@@ -149,11 +151,11 @@ impl Story<'_, '_> {
         self.apply(&Event::End { outcome, at, reported, requeue: requeued });
     }
 
-    fn unrun(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
+    fn not_run(&mut self, first: Time, latest: Time, count: u64, result: FireResult) {
         let last = self.record.last_fire;
         // A wrong clock has left a misfire mark in the future.
         if latest <= last || self.record.misfire == Some(latest) && latest > self.case.facts.now {
-            return self.dropped(first, latest, count, became);
+            return self.dropped(first, latest, count, result);
         }
         let (mut counted, mut due) = (0, last);
         while let Some(next) = self.case.next_due(&self.record, due).filter(|next| *next <= latest) {
@@ -170,8 +172,8 @@ impl Story<'_, '_> {
         self.case.expect(counted == count, self.item, || {
             format!("{counted} scheduled times from {first} to {latest} are reported as {count}")
         });
-        self.allowed(latest, became);
-        self.apply(&match became {
+        self.allowed(latest, result);
+        self.apply(&match result {
             FireResult::Misfired => Event::Misfire { latest, count },
             FireResult::Skipped => Event::Skip { latest, count },
             FireResult::Missed(reason) => Event::Miss { latest, count, reason },
@@ -179,10 +181,10 @@ impl Story<'_, '_> {
     }
 
     /// A misfire mark that will not be run.
-    fn dropped(&mut self, first: Time, latest: Time, count: u64, became: FireResult) {
+    fn dropped(&mut self, first: Time, latest: Time, count: u64, result: FireResult) {
         let surplus = self.case.job.sharding.surplus_until(self.item).is_some_and(|until| latest <= until);
         let reason = if self.case.disabled(self.item) { Missed::Disabled } else { Missed::NoWorker };
-        let fits = became == FireResult::Missed(reason)
+        let fits = result == FireResult::Missed(reason)
             && (self.case.disabled(self.item) || surplus)
             && (first, count) == (latest, 1)
             && self.record.misfire == Some(latest);
@@ -202,22 +204,22 @@ impl Story<'_, '_> {
             match entry {
                 Entry::Started { run, .. } => started += usize::from(run.instance == *owner),
                 Entry::Ended { run, .. } => ended |= run.instance == *owner,
-                Entry::Unrun { .. } => {}
+                Entry::NotRun { .. } => {}
             }
         }
         !ended && hosted.ready && started + hosted.others.len() >= hosted.free as usize
     }
 
     /// Whether scheduled times up to `latest` may get this result now.
-    fn allowed(&mut self, latest: Time, became: FireResult) {
+    fn allowed(&mut self, latest: Time, result: FireResult) {
         let (job, facts, item) = (self.case.job, self.case.facts, self.item);
         if let Some(gap) = job.sharding.gap_of(item, latest) {
-            return self.case.expect(became == FireResult::Missed(gap.reason), item, || {
-                format!("{latest} lies in a gap and is {became}")
+            return self.case.expect(result == FireResult::Missed(gap.reason), item, || {
+                format!("{latest} lies in a gap and is {result}")
             });
         }
         let open = !job.paused && !self.case.disabled(item);
-        self.case.expect(open, item, || format!("{latest} is {became} while nothing is to be run"));
+        self.case.expect(open, item, || format!("{latest} is {result} while nothing is to be run"));
         let old = latest.plus(job.rules.catch_up) < facts.now;
         let (busy, late) = match &self.record.state {
             State::Running(run) => (true, latest < run.since),
@@ -225,10 +227,10 @@ impl Story<'_, '_> {
             State::Idle => (self.case.in_user_code(item) || (self.starts > 0 && !job.rules.monitor), false),
         };
         self.case
-            .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {became}"));
+            .expect(!late || old, item, || format!("{latest} may still wait behind the run and is {result}"));
         let next_has_come = self.case.next_due(&self.record, latest).is_some_and(|next| next <= facts.now);
         let superseded = !busy && next_has_come && self.no_slot();
-        let fits = match became {
+        let fits = match result {
             FireResult::Misfired => (busy || superseded) && job.rules.misfire || old && job.rules.run_late,
             FireResult::Skipped => busy && !job.rules.misfire,
             FireResult::Missed(Missed::NoSlot) => !busy && (old || superseded && !job.rules.misfire),
@@ -240,7 +242,7 @@ impl Story<'_, '_> {
             FireResult::Missed(_) => false,
         };
         self.case.expect(fits, item, || {
-            format!("{latest} is {became} (busy {busy}, old {old}, superseded {superseded})")
+            format!("{latest} is {result} (busy {busy}, old {old}, superseded {superseded})")
         });
     }
 }

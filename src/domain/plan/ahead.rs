@@ -56,7 +56,10 @@ fn look_further(draft: &mut Draft<'_>) {
     for (item, (_, before)) in records.range(..Item(job.rules.items)) {
         if draft.seat(*item).is_some() && !draft.disabled(*item) {
             let record = draft.changed.get(item).unwrap_or(before);
-            draft.look_at(draft.timeline.of(record).next(record.last_fire));
+            let next = draft.timeline.of(record).next(record.last_fire);
+            // An earlier time than this one still waits to be accounted for.
+            draft.left_open |= next.is_some_and(|next| next < draft.facts.now);
+            draft.look_at(next);
         }
     }
 }

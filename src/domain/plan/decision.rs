@@ -18,7 +18,7 @@ pub enum Entry {
     /// A run ended.
     Ended { item: Item, token: Token, run: Running, outcome: Outcome, at: Time, requeued: bool },
     /// `count` scheduled times, `first` to `latest`, had no run of their own.
-    Unrun { item: Item, first: Time, latest: Time, count: u64, became: FireResult },
+    NotRun { item: Item, first: Time, latest: Time, count: u64, result: FireResult },
 }
 
 /// The result of a scheduled time that had no run of its own.

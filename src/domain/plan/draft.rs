@@ -188,8 +188,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Notes scheduled times that get no run of their own.
-    pub(super) fn unrun(&mut self, item: Item, first: Time, latest: Time, count: u64, became: FireResult) {
-        self.plan.entries.push(Entry::Unrun { item, first, latest, count, became });
+    pub(super) fn not_run(&mut self, item: Item, first: Time, latest: Time, count: u64, result: FireResult) {
+        self.plan.entries.push(Entry::NotRun { item, first, latest, count, result });
     }
 
     /// Requests planning at `at`, if that is the earliest.
@@ -201,7 +201,7 @@ impl<'a> Draft<'a> {
     fn rests(&self) -> bool {
         let plain = |entry: &Entry| match entry {
             Entry::Started { item, .. } | Entry::Ended { item, requeued: false, .. } => Some(*item),
-            Entry::Ended { .. } | Entry::Unrun { .. } => None,
+            Entry::Ended { .. } | Entry::NotRun { .. } => None,
         };
         let waits = self.left_open
             || self.plan.more

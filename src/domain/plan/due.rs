@@ -73,7 +73,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, item: Item, busy: bool) {
 /// Settles all but the latest scheduled time of an idle item that waits for a slot: each was still waiting when the
 /// next came.
 pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
-    let became =
+    let result =
         if draft.job.rules.misfire { FireResult::Misfired } else { FireResult::Missed(Missed::NoSlot) };
     let mut settling = Settling { draft, item, busy: false };
     if settling.draft.job.paused {
@@ -85,7 +85,7 @@ pub(super) fn superseded(draft: &mut Draft<'_>, item: Item) -> bool {
     due < newest
         && settling.pass(
             before(newest),
-            became,
+            result,
             format_args!("no slot was free until the next scheduled time"),
         )
 }
@@ -253,27 +253,27 @@ impl Settling<'_, '_> {
     }
 
     /// Records the result of the scheduled times in (last fire, until].
-    fn pass(&mut self, until: Time, became: FireResult, why: fmt::Arguments<'_>) -> bool {
+    fn pass(&mut self, until: Time, result: FireResult, why: fmt::Arguments<'_>) -> bool {
         let Some(record) = self.draft.record(self.item) else { return false };
         let (timeline, last) = (self.draft.timeline.of(record), record.last_fire);
         let (Some(first), Some(latest)) = (timeline.next(last), self.newest(until)) else {
             return false;
         };
         let count = if first == latest { 1 } else { timeline.count(last, latest) };
-        let event = match became {
+        let event = match result {
             FireResult::Misfired => Event::Misfire { latest, count },
             FireResult::Skipped => Event::Skip { latest, count },
             FireResult::Missed(reason) => Event::Miss { latest, count, reason },
         };
         let said = || match count {
-            1 => format!("{first} is {became}: {why}"),
-            _ => format!("{count} scheduled times from {first} to {latest} are {became}: {why}"),
+            1 => format!("{first} is {result}: {why}"),
+            _ => format!("{count} scheduled times from {first} to {latest} are {result}: {why}"),
         };
         if !self.draft.apply(self.item, event, said) {
             return false;
         }
         self.draft.guard_generation();
-        self.draft.unrun(self.item, first, latest, count, became);
+        self.draft.not_run(self.item, first, latest, count, result);
         true
     }
 
@@ -291,7 +291,7 @@ impl Settling<'_, '_> {
         let said = || format!("the misfire of {marked} will not be run: {why}");
         if self.draft.apply(self.item, Event::DropMisfire { reason }, said) {
             self.draft.guard_generation();
-            self.draft.unrun(self.item, marked, marked, 1, FireResult::Missed(reason));
+            self.draft.not_run(self.item, marked, marked, 1, FireResult::Missed(reason));
         }
     }
 }

@@ -79,7 +79,7 @@ pub struct Trace {
     /// The origin of each line, for people: the row of a history, or the schedule.
     pub places: Vec<String>,
     /// The number of scheduled times, by result.
-    pub became: BTreeMap<String, u64>,
+    pub results: BTreeMap<String, u64>,
     /// Scheduled times before the first one of their item that anything is known of: the item did not exist yet, or the
     /// rows were deleted as too old. They are not judged.
     pub before: u64,
@@ -119,11 +119,11 @@ impl TraceBuilder {
     }
 
     /// Adds a scheduled time, later than those of the same item before it.
-    pub fn due(&mut self, job: &str, item: u32, fire: Time, became: RecordedResult<'_>) {
+    pub fn due(&mut self, job: &str, item: u32, fire: Time, result: RecordedResult<'_>) {
         let known = self.due.entry((job.to_owned(), item)).or_default();
-        let counted = &mut self.trace.became;
+        let counted = &mut self.trace.results;
         let mut count = |what: &str| *counted.entry(what.to_owned()).or_default() += 1;
-        match became {
+        match result {
             RecordedResult::Known(what) => {
                 known.earlier = true;
                 count(what);
@@ -381,19 +381,19 @@ mod tests {
     fn due_times_are_counted_and_what_vanished_is_judged() {
         let tell = |whole| {
             let mut builder = TraceBuilder::default();
-            let became = [
+            let result = [
                 RecordedResult::Unknown,
                 RecordedResult::Known("run"),
                 RecordedResult::Unknown,
                 RecordedResult::Known("missed (down)"),
             ];
-            for (n, became) in became.into_iter().chain([RecordedResult::Pending]).enumerate() {
-                builder.due("j", 4, Time(1000 * n as i64), became);
+            for (n, result) in result.into_iter().chain([RecordedResult::Pending]).enumerate() {
+                builder.due("j", 4, Time(1000 * n as i64), result);
             }
             builder.build(Duration::ZERO, whole)
         };
         let trace = tell(true);
-        let counts: Vec<_> = trace.became.iter().map(|(what, n)| (what.as_str(), *n)).collect();
+        let counts: Vec<_> = trace.results.iter().map(|(what, n)| (what.as_str(), *n)).collect();
         assert_eq!(counts, [("missed (down)", 1), ("pending", 1), ("run", 1), ("unknown", 1)]);
         assert_eq!(trace.before, 1);
         assert_eq!(judge(&trace.lines, 0).faults[0].due, Some(("j".into(), 4, 2000)));

@@ -131,10 +131,10 @@ fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
             entries.push(started(item, token, run(source, fire)));
             entries.push(ended(item, token, run(source, fire), outcome));
         };
-        let mut gap = |count: usize, became, fate, entries: &mut Vec<Entry>| {
+        let mut gap = |count: usize, result, fate, entries: &mut Vec<Entry>| {
             fates.extend(vec![fate; count]);
             let latest = next(&fates) - 10;
-            entries.push(not_run(item, first, latest, count as u64, became));
+            entries.push(not_run(item, first, latest, count as u64, result));
             latest
         };
         match step {

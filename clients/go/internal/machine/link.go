@@ -16,7 +16,7 @@ const (
 	// longestDelayLeaving: while a worker leaves, pauses stay short, since there is little time.
 	longestDelayLeaving = time.Second
 	// welcomeTimeout is how long a Hello waits for its Welcome.
-	welcomeTimeout = 3 * time.Second
+	welcomeTimeout = 6 * time.Second
 )
 
 // isFinal: before any Welcome, trying again with the same Hello would change nothing.

@@ -13,7 +13,7 @@ use crate::mutants;
 /// How long connecting may take: TCP, TLS and HTTP/2.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a Hello waits for its Welcome.
-pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(6);
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 pub(crate) const BACKOFF_MOST: Duration = Duration::from_secs(10);
 /// The same while the worker leaves, which is bounded.

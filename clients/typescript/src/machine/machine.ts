@@ -32,7 +32,7 @@ import { OneWayDelay } from "./onewaydelay.js";
 import { keyOf, StopReason, type Defeat, type Now, type Registration, type Settings } from "./types.js";
 
 /** How long a Hello waits for its Welcome. */
-const WELCOME_TIMEOUT = 3_000;
+const WELCOME_TIMEOUT = 6_000;
 /** While leaving, the backoff stays short: there is little time. */
 const LONGEST_DELAY_LEAVING = 1_000;
 /** Before any Welcome: trying again with the same Hello would change nothing. */

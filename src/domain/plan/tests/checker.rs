@@ -95,8 +95,8 @@ fn every_way_to_spoil_a_plan_is_found() {
         ("the calendar lost", |p| p.next = None),
         ("a scheduled time reported otherwise", |p| {
             for entry in &mut p.entries {
-                if let Entry::Unrun { became, .. } = entry {
-                    *became = FireResult::Missed(Missed::TooLate);
+                if let Entry::NotRun { result, .. } = entry {
+                    *result = FireResult::Missed(Missed::TooLate);
                 }
             }
         }),
@@ -356,12 +356,12 @@ fn what_has_crashed_waits_in_its_turn_and_for_nothing_else() {
 fn elsewhere(of: &World, other: &World) -> (Vec<FireResult>, String) {
     let plan = host(&of.job, &of.records, &of.facts());
     assert!(check(&of.job, &of.records, &of.facts(), &plan).is_empty());
-    let became = plan.entries.iter().filter_map(|entry| match entry {
-        Entry::Unrun { became, .. } => Some(*became),
+    let results = plan.entries.iter().filter_map(|entry| match entry {
+        Entry::NotRun { result, .. } => Some(*result),
         _ => None,
     });
     let wrong = check(&other.job, &other.records, &other.facts(), &plan);
-    (became.collect(), wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    (results.collect(), wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 /// Each result is right in one state alone.
@@ -400,10 +400,10 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
     let gap =
         |reason| move |world: &mut World| world.job.sharding.gap = Some(Gap { until: minutes(2), reason });
     let missed = |reason| FireResult::Missed(reason);
-    let wrong = |of: World, became: FireResult, other: World| {
+    let wrong = |of: World, result: FireResult, other: World| {
         let (found, wrong) = elsewhere(&of, &other);
-        assert!(found.contains(&became), "{became} is not in {found:?}");
-        assert!(wrong.contains(&format!("is {became}")), "{became}: {wrong}");
+        assert!(found.contains(&result), "{result} is not in {found:?}");
+        assert!(wrong.contains(&format!("is {result}")), "{result}: {wrong}");
     };
     let both = |one: &dyn Fn(&mut World), other: &dyn Fn(&mut World)| {
         with(&|world| {
@@ -469,8 +469,8 @@ fn a_due_time_that_a_run_begins_with_found_it_busy() {
         world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
         world
     };
-    let (became, wrong) = elsewhere(&begun(due), &begun(Time(due.0 + 1)));
-    assert_eq!(became, [FireResult::Skipped]);
+    let (result, wrong) = elsewhere(&begun(due), &begun(Time(due.0 + 1)));
+    assert_eq!(result, [FireResult::Skipped]);
     assert!(wrong.contains("may still wait behind the run"), "{wrong}");
 }
 

@@ -292,16 +292,16 @@ impl Hour {
                         last.insert(*item, run.fire);
                     }
                 }
-                Entry::Unrun { item, latest, .. } if *latest <= last[item] => {
+                Entry::NotRun { item, latest, .. } if *latest <= last[item] => {
                     *self.dropped.entry(*item).or_default() += 1
                 }
-                Entry::Unrun { item, latest, count, became, .. } => {
+                Entry::NotRun { item, latest, count, result, .. } => {
                     let dues = self.dues(last[item], *latest);
                     assert_eq!(dues.len() as u64, *count);
                     let surplus = |(of, since, until): &(Item, Time, Time)| {
                         of == item && dues.iter().any(|due| since < due && due <= until)
                     };
-                    let merged = *became == FireResult::Misfired && self.was_surplus.iter().any(surplus);
+                    let merged = *result == FireResult::Misfired && self.was_surplus.iter().any(surplus);
                     assert!(!merged, "{entry:?} is of a time as surplus");
                     for due in dues {
                         self.due(*item, due, "not run");
@@ -360,13 +360,13 @@ impl Hour {
                 .map(|((_, due), what)| (*due, *what))
                 .collect();
             assert_eq!(told.keys().copied().collect::<BTreeSet<_>>(), dues, "item {item}");
-            let unrun = told.values().filter(|what| **what == "not run").count() as u64;
+            let not_run = told.values().filter(|what| **what == "not run").count() as u64;
             let counters = &record.counters;
             let missed: u64 = counters.missed.values().sum();
             let dropped = self.dropped.get(&item).copied().unwrap_or_default();
             assert_eq!(
                 counters.misfired + counters.skipped + missed - dropped,
-                unrun,
+                not_run,
                 "item {item}: {counters:?}"
             );
             let late = self.dues(record.last_fire, self.world.now).len();

@@ -30,7 +30,7 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
         all.push((what, changed));
     };
     // Scheduled times alone may have to wait, and waiting items are checked one by one.
-    if !plan.more && plan.entries.iter().any(|entry| !matches!(entry, Entry::Unrun { .. })) {
+    if !plan.more && plan.entries.iter().any(|entry| !matches!(entry, Entry::NotRun { .. })) {
         put("nothing at all".into(), &|p| *p = Plan { next: p.next, more: p.more, ..Plan::default() });
     }
     if !plan.more {
@@ -243,15 +243,15 @@ fn other_entries(entry: &Entry) -> Vec<Entry> {
             all.extend(other_runs(&run).iter().map(|run| ended(token, run, outcome, at, requeued)));
             all
         }
-        Entry::Unrun { item, first, latest, count, became } => {
-            let unrun = |first, latest, count, became| Entry::Unrun { item, first, latest, count, became };
+        Entry::NotRun { item, first, latest, count, result } => {
+            let not_run = |first, latest, count, result| Entry::NotRun { item, first, latest, count, result };
             let mut all = vec![
-                unrun(Time(first.0 + 1), latest, count, became),
-                unrun(Time(first.0 - 1), latest, count, became),
-                unrun(first, Time(latest.0 + 1), count, became),
-                unrun(first, Time(latest.0 - 1), count, became),
-                unrun(first, latest, count + 1, became),
-                unrun(first, latest, count - 1, became),
+                not_run(Time(first.0 + 1), latest, count, result),
+                not_run(Time(first.0 - 1), latest, count, result),
+                not_run(first, Time(latest.0 + 1), count, result),
+                not_run(first, Time(latest.0 - 1), count, result),
+                not_run(first, latest, count + 1, result),
+                not_run(first, latest, count - 1, result),
             ];
             let reasons = [
                 FireResult::Misfired,
@@ -263,8 +263,8 @@ fn other_entries(entry: &Entry) -> Vec<Entry> {
                 FireResult::Missed(Missed::Paused),
                 FireResult::Missed(Missed::Disabled),
             ];
-            let others = reasons.into_iter().filter(|other| *other != became);
-            all.extend(others.map(|other| unrun(first, latest, count, other)));
+            let others = reasons.into_iter().filter(|other| *other != result);
+            all.extend(others.map(|other| not_run(first, latest, count, other)));
             all
         }
     }
@@ -318,13 +318,13 @@ fn grounds(world: &World, plan: &Plan) -> Vec<Changed<World>> {
                     put("no failover".into(), &|w| w.job.rules.failover = false);
                 }
             }
-            Entry::Unrun { item, latest, became, .. } => {
+            Entry::NotRun { item, latest, result, .. } => {
                 put(format!("{item} is another host's"), &|w| {
                     let owner = w.job.sharding.owner(*item).cloned().unwrap();
                     w.hosted.remove(&owner);
                 });
                 put("nothing may be accounted for".into(), &|w| w.no_starts = true);
-                of_one_passed_over(world, *item, *latest, *became, &mut put);
+                of_one_passed_over(world, *item, *latest, *result, &mut put);
             }
         }
     }
@@ -346,7 +346,7 @@ fn of_one_passed_over(
     world: &World,
     item: Item,
     latest: Time,
-    became: FireResult,
+    result: FireResult,
     put: &mut impl FnMut(String, &dyn Fn(&mut World)),
 ) {
     // Scheduled times in a gap, and marks that are dropped, are recorded whatever else applies.
@@ -354,10 +354,10 @@ fn of_one_passed_over(
     if dropped || world.job.sharding.gap_of(item, latest).is_some() {
         return;
     }
-    let mut put = |what: &str, change: &dyn Fn(&mut World)| put(format!("{item}, {became}: {what}"), change);
+    let mut put = |what: &str, change: &dyn Fn(&mut World)| put(format!("{item}, {result}: {what}"), change);
     put("the job is paused", &|w| w.job.paused = true);
     put("the item is disabled", &|w| w.job.sharding.disabled_items.extend([item]));
-    match became {
+    match result {
         FireResult::Skipped => put("it keeps misfires", &|w| w.job.rules.misfire = true),
         FireResult::Misfired => put("it keeps no misfires", &|w| {
             (w.job.rules.misfire, w.job.rules.run_late) = (false, false);

@@ -174,7 +174,7 @@ impl World {
                     let hosted = self.hosted.get_mut(&run.instance);
                     hosted.into_iter().for_each(|hosted| hosted.free += 1);
                 }
-                Entry::Unrun { .. } => {}
+                Entry::NotRun { .. } => {}
             }
         }
         for (item, _) in &plan.offsets {

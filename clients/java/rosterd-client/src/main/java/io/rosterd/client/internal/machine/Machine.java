@@ -35,7 +35,7 @@ public final class Machine {
     /** While leaving, pauses stay short: there is little time. */
     private static final long LONGEST_DELAY_LEAVING = Times.millis(1_000);
     /** How long a coordinator may take for Welcome. */
-    private static final long WELCOME = Times.millis(3_000);
+    private static final long WELCOME = Times.millis(6_000);
     /** Before any Welcome: trying again with the same Hello would change nothing. */
     private static final Set<String> FINAL =
             Set.of("UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED");
