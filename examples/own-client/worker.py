@@ -53,7 +53,7 @@ class Worker:
             call = WorkerServiceStub(channel).Session(iter(self.out.get, None), metadata=metadata)
             threading.Thread(target=self.read, args=(self.stream, call), daemon=True).start()
             self.hello_at = self.heard = self.renewed = self.beat_at = time.monotonic()
-            self.patience, self.lease, self.interval = 3.0, 4.5, 1.0
+            self.patience, self.lease, self.interval = 6.0, 4.5, 1.0
             jobs = list(self.handlers) if self.worker_id else []
             names = {"worker_id": self.worker_id, "resume_key": self.resume_key, "stream_number": self.stream}
             self.say(hello=wire.Hello(**names, slots=self.slots, address=socket.gethostname(), client="own-client",

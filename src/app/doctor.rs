@@ -103,20 +103,20 @@ fn disk(dir: &Path) -> Vec<Finding> {
             return vec![Finding::bad(
                 AREA,
                 PAGE,
-                format!("{shown} is no directory"),
-                "name another data_dir",
+                format!("{shown} is not a directory"),
+                "set data_dir to a directory",
             )];
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return vec![Finding::ok(
                 AREA,
                 PAGE,
-                format!("{shown} is not there yet: the coordinator makes it"),
+                format!("{shown} does not exist yet: the coordinator creates it"),
             )];
         }
         Err(error) => {
-            let remedy = "let the user of the coordinator own it, and run this as that user";
-            return vec![Finding::bad(AREA, PAGE, format!("{shown} cannot be looked at: {error}"), remedy)];
+            let remedy = "make the coordinator's user its owner, and run this as that user";
+            return vec![Finding::bad(AREA, PAGE, format!("{shown} cannot be read: {error}"), remedy)];
         }
     };
     let mut found = Vec::new();
@@ -133,8 +133,12 @@ fn disk(dir: &Path) -> Vec<Finding> {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         let what = format!("{}.{} GiB are free in {shown}", free / GIB, free % GIB * 10 / GIB);
         found.push(match free {
-            _ if free < GIB / 8 => Finding::bad(AREA, PAGE, what, "make room: without any, nothing fires"),
-            _ if free < GIB => Finding::warning(AREA, PAGE, what, "make room, or lower history_retention"),
+            _ if free < GIB / 8 => {
+                Finding::bad(AREA, PAGE, what, "free some space: when it is full, nothing fires")
+            }
+            _ if free < GIB => {
+                Finding::warning(AREA, PAGE, what, "free some space, or lower history_retention")
+            }
             _ => Finding::ok(AREA, PAGE, what),
         });
     }
@@ -147,19 +151,14 @@ fn disk(dir: &Path) -> Vec<Finding> {
             );
             match time > SLOW_WRITE {
                 true => {
-                    Finding::warning(AREA, "sizing.md", what, "every fire waits for one: use a faster disk")
+                    Finding::warning(AREA, "sizing.md", what, "each fire waits for one: use a faster disk")
                 }
                 false => Finding::ok(AREA, "sizing.md", what),
             }
         }
         Err(error) => {
             let what = format!("{shown} cannot be written to: {error}");
-            Finding::bad(
-                AREA,
-                PAGE,
-                what,
-                "let the user of the coordinator own it, and run this as that user",
-            )
+            Finding::bad(AREA, PAGE, what, "make the coordinator's user its owner, and run this as that user")
         }
     });
     found
@@ -193,7 +192,7 @@ async fn ensemble(zookeeper: &ZooKeeper) -> Vec<Finding> {
     const AREA: &str = "ensemble";
     const PAGE: &str = "cluster.md";
     if zookeeper.tls.is_some() {
-        let what = "the servers speak TLS: which of them lead and follow is not asked";
+        let what = "the servers use TLS: which of them is the leader is not checked";
         return vec![Finding::ok(AREA, PAGE, what)];
     }
     let hosts: Vec<&str> =
@@ -208,36 +207,36 @@ async fn ensemble(zookeeper: &ZooKeeper) -> Vec<Finding> {
                 let what = format!("{host} is ZooKeeper {}, {}", server.version, server.mode);
                 found.push(match version(&server.version) {
                     Some(version) if version < OLDEST => {
-                        Finding::bad(AREA, PAGE, what, "use ZooKeeper 3.6 or newer, best 3.9")
+                        Finding::bad(AREA, PAGE, what, "use ZooKeeper 3.6 or newer, preferably 3.9")
                     }
                     _ => Finding::ok(AREA, PAGE, what),
                 });
             }
             Ok(Err(why)) => {
-                let remedy = "start it, correct zk, or let this machine reach it";
+                let remedy = "start it, correct zk, or open the network between it and this machine";
                 found.push(Finding::bad(AREA, PAGE, format!("{host}: {why}"), remedy));
             }
             Err(_) => {
-                let what = format!("{host} does not answer within {} s", PATIENCE.as_secs());
+                let what = format!("{host} does not respond within {} s", PATIENCE.as_secs());
                 found.push(Finding::bad(
                     AREA,
                     PAGE,
                     what,
-                    "start it, correct zk, or let this machine reach it",
+                    "start it, correct zk, or open the network between it and this machine",
                 ));
             }
         }
     }
     let all = hosts.len();
     if answer * 2 <= all {
-        let what = format!("{answer} of {all} servers answer: that is no majority, so nothing fires");
+        let what = format!("{answer} of {all} servers respond, which is not a majority: nothing fires");
         found.push(Finding::bad(AREA, PAGE, what, "start the others"));
     } else if all == 1 {
-        let what = "there is one server: while it is away nothing fires";
-        found.push(Finding::warning(AREA, PAGE, what, "three servers bear the loss of one"));
+        let what = "there is only one server: while it is down, nothing fires";
+        found.push(Finding::warning(AREA, PAGE, what, "use three servers: they tolerate the loss of one"));
     } else if lead != 1 {
-        let what = format!("{lead} of the servers say that they lead: they are no ensemble of one leader");
-        found.push(Finding::bad(AREA, PAGE, what, "name the servers of one ensemble, and all of them"));
+        let what = format!("{lead} servers claim to be the leader: they do not form one ensemble");
+        found.push(Finding::bad(AREA, PAGE, what, "list all servers of one ensemble, and no others"));
     }
     found
 }
@@ -255,7 +254,7 @@ async fn session(config: &Config, zookeeper: &ZooKeeper) -> Vec<Finding> {
     match inspect(&options).await {
         Ok(found) => findings(&found, options.session_timeout, zookeeper),
         Err(error) => {
-            let remedy = "do what it says; no coordinator starts until then";
+            let remedy = "correct that; no coordinator starts before";
             vec![Finding::bad(AREA, PAGE, error.to_string(), remedy)]
         }
     }
@@ -268,31 +267,26 @@ fn findings(ensemble: &Inspection, asked: Duration, zookeeper: &ZooKeeper) -> Ve
     let (granted, wanted) = (seconds(ensemble.session), seconds(asked));
     let mut found = vec![if ensemble.session > asked {
         let what = format!(
-            "a session lasts {granted}, not the {wanted} that are asked for: a coordinator that dies is missed later"
+            "the session timeout is {granted} instead of the requested {wanted}: the death of a coordinator is detected later"
         );
-        Finding::warning(
-            AREA,
-            PAGE,
-            what,
-            "lower minSessionTimeout, or tickTime, of which it is twice by default",
-        )
+        Finding::warning(AREA, PAGE, what, "lower minSessionTimeout (default: twice tickTime), or tickTime")
     } else if ensemble.session < asked {
         let what = format!(
-            "a session lasts {granted}, not the {wanted} that are asked for: a short pause of a coordinator ends it"
+            "the session timeout is {granted} instead of the requested {wanted}: a short pause of a coordinator ends its session"
         );
         Finding::warning(
             AREA,
             PAGE,
             what,
-            "raise maxSessionTimeout, or tickTime, of which it is twenty times by default",
+            "raise maxSessionTimeout (default: twenty times tickTime), or tickTime",
         )
     } else {
-        Finding::ok(AREA, PAGE, format!("a session lasts {granted}, as asked for"))
+        Finding::ok(AREA, PAGE, format!("the session timeout is {granted}, as requested"))
     }];
     found.push(match ensemble.takes_large {
-        true => Finding::ok(AREA, "sizing.md", "requests of a mebibyte are taken (jute.maxbuffer)"),
+        true => Finding::ok(AREA, "sizing.md", "requests of 1 MiB are accepted (jute.maxbuffer)"),
         false => {
-            let what = "requests of a mebibyte are refused: jobs of many items cannot be assigned";
+            let what = "requests of 1 MiB are refused: jobs with many items cannot be assigned";
             let remedy = "raise jute.maxbuffer of all servers to 1048575 or more, which is the default";
             Finding::bad(AREA, "sizing.md", what, remedy)
         }
@@ -301,20 +295,20 @@ fn findings(ensemble: &Inspection, asked: Duration, zookeeper: &ZooKeeper) -> Ve
     found.extend(match (ensemble.open_to_all, zookeeper.has_identity()) {
         (Some(true), true) => {
             let what =
-                "everybody who reaches the servers may change the namespace: it was made without credentials";
+                "anyone with network access to the servers can change the namespace: it was created without credentials";
             Some(Finding::bad(
                 AREA,
                 "security.md",
                 what,
-                "give its nodes to these credentials with zkCli's setAcl -R",
+                "restrict its nodes to these credentials with zkCli's setAcl -R",
             ))
         }
         (Some(true) | None, false) if !zookeeper.is_on_loopback() => {
-            let what = "nodes are made with access for everybody who reaches the servers";
+            let what = "nodes are created with access for anyone with network access to the servers";
             Some(Finding::warning(AREA, "security.md", what, identity))
         }
         (Some(true) | None, _) => None,
-        (Some(false), _) => Some(Finding::ok(AREA, "security.md", "the namespace is closed to strangers")),
+        (Some(false), _) => Some(Finding::ok(AREA, "security.md", "only these credentials can change the namespace")),
     });
     found
 }
@@ -338,8 +332,8 @@ fn parse(answer: &str) -> Result<Server, String> {
             let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
             Ok(Server { version, mode: mode.to_owned() })
         }
-        _ if answer.contains("not currently serving") => Err("it is up and has no quorum".to_owned()),
-        _ => Err("it does not say who it is: allow the word srvr (4lw.commands.whitelist)".to_owned()),
+        _ if answer.contains("not currently serving") => Err("it runs without a quorum".to_owned()),
+        _ => Err("it refuses the command srvr: allow it (4lw.commands.whitelist)".to_owned()),
     }
 }
 
@@ -352,21 +346,22 @@ fn credentials(config: &Config) -> Vec<Finding> {
     const AREA: &str = "credentials";
     const PAGE: &str = "security.md";
     let Some(path) = &config.credentials else {
-        let what = "there is no credential file: everybody who reaches the coordinator may do everything";
+        let what =
+            "there is no credential file: anyone with network access to the coordinator may do everything";
         return match config.listen.ip().is_loopback() {
             true => vec![Finding::ok(AREA, PAGE, format!("{what}, which is this machine"))],
             false => vec![Finding::bad(
                 AREA,
                 PAGE,
                 what,
-                "make one by `rosterd credentials add`, and set credentials",
+                "create one with `rosterd credentials add`, and set credentials",
             )],
         };
     };
     let shown = path.display();
     let rows = match edit::list(path) {
         Ok(rows) => rows,
-        Err(why) => return vec![Finding::bad(AREA, PAGE, why, "correct the file, or name another one")],
+        Err(why) => return vec![Finding::bad(AREA, PAGE, why, "correct the file, or set another one")],
     };
     let mut found = Vec::new();
     let (now, soon) = (System.wall(), System.wall().plus(SOON));
@@ -377,19 +372,24 @@ fn credentials(config: &Config) -> Vec<Finding> {
                 found.push(Finding::warning(
                     AREA,
                     PAGE,
-                    format!("that of {} ended at {ends}", row.name),
+                    format!("the credential of {} expired at {ends}", row.name),
                     remedy,
                 ));
             }
             Some(ends) if ends <= soon => {
-                let what = format!("that of {} ends at {ends}", row.name);
-                found.push(Finding::warning(AREA, PAGE, what, "add another one, and give it to its owner"));
+                let what = format!("the credential of {} expires at {ends}", row.name);
+                found.push(Finding::warning(
+                    AREA,
+                    PAGE,
+                    what,
+                    "create another one, and give it to its owner",
+                ));
             }
             _ => {}
         }
     }
     if !rows.iter().any(|row| row.role == "admin" && row.expires.is_none_or(|ends| ends > now)) {
-        let what = format!("nobody in {shown} may change jobs");
+        let what = format!("no credential in {shown} may change jobs");
         found.push(Finding::warning(AREA, PAGE, what, "add one with --role admin"));
     }
     if found.is_empty() {
@@ -407,7 +407,7 @@ fn certificates(config: &Config) -> Vec<Finding> {
             false => vec![Finding::warning(
                 AREA,
                 PAGE,
-                "there is no TLS: who is on the way reads credentials and parameters",
+                "TLS is off: anyone on the network path can read credentials and parameters",
                 "set tls_cert and tls_key",
             )],
         };
@@ -432,19 +432,22 @@ fn certificate(path: &Path, now: Time) -> Finding {
         }
     };
     match ends_of(&pem) {
-        None => {
-            Finding::bad(AREA, PAGE, format!("{shown} holds no certificate in PEM"), "name a file that does")
-        }
+        None => Finding::bad(
+            AREA,
+            PAGE,
+            format!("{shown} contains no certificate in PEM"),
+            "set a file that does",
+        ),
         Some(ends) if ends <= now => {
-            Finding::bad(AREA, PAGE, format!("{shown} ended at {ends}"), "have it renewed")
+            Finding::bad(AREA, PAGE, format!("{shown} expired at {ends}"), "renew it")
         }
         Some(ends) if ends <= now.plus(SOON) => Finding::warning(
             AREA,
             PAGE,
-            format!("{shown} ends at {ends}"),
-            "have it renewed: it is read again by itself",
+            format!("{shown} expires at {ends}"),
+            "renew it: the file is reread automatically",
         ),
-        Some(ends) => Finding::ok(AREA, PAGE, format!("{shown} holds until {ends}")),
+        Some(ends) => Finding::ok(AREA, PAGE, format!("{shown} is valid until {ends}")),
     }
 }
 

@@ -41,7 +41,7 @@ impl Doctor {
             match self.store.config() {
                 Ok(config) => {
                     found.push(match crate::app::check(&config) {
-                        Ok(()) => Finding::ok("configuration", "operate.md", "it is in order"),
+                        Ok(()) => Finding::ok("configuration", "operate.md", "it is valid"),
                         Err(error) => {
                             Finding::bad("configuration", "operate.md", error.to_string(), "correct it")
                         }
@@ -65,7 +65,7 @@ impl Doctor {
         self.form.show(|| found.iter().map(as_json).collect(), || text(&found))?;
         match worst {
             Some(Level::Bad) => {
-                Err(Failure::failed(Code::Unhealthy, format!("{} to be mended", count(bad, "thing"))))
+                Err(Failure::failed(Code::Unhealthy, format!("{} found", count(bad, "problem"))))
             }
             _ => Ok(()),
         }

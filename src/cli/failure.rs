@@ -86,7 +86,7 @@ impl Code {
             "`verify`: a promise was broken; each violation is listed with the lines that prove it.",
         ),
         (Self::Nonconforming, "`conformance`: the worker breaks rules, which are listed."),
-        (Self::Unhealthy, "`doctor`: something is to be mended; each line says what to do."),
+        (Self::Unhealthy, "`doctor` found a problem; each line names the remedy."),
         (Self::Conformance, "The conformance scripts could not be played: the message says why."),
         (Self::Backup, "The backup could not be taken: nothing was written."),
         (Self::BackupIncomplete, "The backup is whole but for the jobs that are named: mend or remove them."),

@@ -171,7 +171,7 @@ impl Serve {
         if self.check {
             crate::app::check(&loaded.config)
                 .map_err(|error| Failure::new(Exit::Usage, Code::ConfigInvalid, chain(&error)))?;
-            return say("the configuration is in order");
+            return say("the configuration is valid");
         }
         start(loaded.config, crate::app::serve).await
     }

@@ -73,21 +73,21 @@ codes! {
     StreamSuperseded = "STREAM_SUPERSEDED", Superseded;
     /// The resume key is not the one given to this worker, or the credential is another than it came with: start without worker_id to get an identity of its own.
     ResumeRefused = "RESUME_REFUSED", Denied;
-    /// Frames are refused faster than their answers are read: read the stream at all times, and mend what is refused.
+    /// Frames are refused faster than their answers are read: read the stream at all times, and correct what is refused.
     TooManyFrames = "TOO_MANY_FRAMES", Exhausted;
-    /// The worker does not read what it is sent.
+    /// The worker does not read the frames that it is sent.
     TooSlow = "TOO_SLOW", Exhausted;
     /// More unacknowledged reports than Welcome allowed.
     TooManyReports = "TOO_MANY_REPORTS", Exhausted;
     /// More jobs than one worker may register.
     TooManyJobs = "TOO_MANY_JOBS", Exhausted;
-    /// The credential's workers would bring more than its limits allow: the message names the limit, its value and what to do. An operator raises it in the credential file.
+    /// The credential's workers would exceed its limits: the message names the limit, its value and what to do. An operator raises it in the credential file.
     QuotaExceeded = "QUOTA_EXCEEDED", Exhausted;
-    /// More connections or streams than this coordinator takes: try another one, or later.
+    /// More connections or streams than this coordinator accepts: try another one, or retry later.
     Overloaded = "OVERLOADED", Exhausted;
     /// The text is not a valid name: the message says what to write; of jobs and namespaces it is 1 to 128 letters, marks and digits of any script or . _ -, in composed form (NFC), at most 255 bytes.
     NameInvalid = "NAME_INVALID", Invalid;
-    /// No such job: `rosterd jobs list` shows those that there are; a worker makes one by registering it with a config, `rosterd jobs apply` from a file.
+    /// No such job: `rosterd jobs list` shows all jobs; a worker creates one by registering it with a config, `rosterd jobs apply` from a file.
     JobUnknown = "JOB_UNKNOWN", Unknown;
     /// The job exists with another handler type: use that one, or another job name.
     HandlerConflict = "HANDLER_CONFLICT", Exists;
@@ -95,13 +95,13 @@ codes! {
     ConfigInvalid = "CONFIG_INVALID", Invalid;
     /// The stored configuration cannot be read: apply it again.
     ConfigDamaged = "CONFIG_DAMAGED", Precondition;
-    /// The job's configuration is another than the one that the change was made for: read it again, and change that.
+    /// The job's configuration has changed since it was read: read it again, and change that.
     ConfigChanged = "CONFIG_CHANGED", Superseded;
     /// The job is being removed: try again when it is gone.
     JobRemoving = "JOB_REMOVING", Precondition;
     /// The worker has not registered the job on this stream.
     NotRegistered = "NOT_REGISTERED", Precondition;
-    /// The job exists, and what is restored would take its place: give --overwrite, which puts it back to its state in the backup.
+    /// The job exists, and the restore would replace it: give --overwrite to return it to its state in the backup.
     JobExists = "JOB_EXISTS", Exists;
     /// No such item: items are 0 to sharding_total_count - 1.
     ItemUnknown = "ITEM_UNKNOWN", Unknown;
@@ -119,7 +119,7 @@ codes! {
     TriggerWaiting = "TRIGGER_WAITING", Exists;
     /// No such silence of alarms: `rosterd alarms list` shows those in force on the coordinator that is asked.
     SilenceUnknown = "SILENCE_UNKNOWN", Unknown;
-    /// No such receiver of alarms: `rosterd alarms list` shows them; they stand in the configuration file.
+    /// No such receiver of alarms: `rosterd alarms list` shows them; they are defined in the configuration file.
     ReceiverUnknown = "RECEIVER_UNKNOWN", Unknown;
     /// The job or item is disabled: enable it first.
     Disabled = "DISABLED", Precondition;
@@ -127,7 +127,7 @@ codes! {
     ReportFenced = "REPORT_FENCED", Superseded;
     /// The report breaks a rule: the message says which. Nothing was changed.
     ReportInvalid = "REPORT_INVALID", Invalid;
-    /// The state changed while the request was carried out, again and again: repeat it.
+    /// The state changed repeatedly while the request was processed: repeat it.
     Contended = "CONTENDED", Superseded;
     /// The store cannot write: the message says why and what to do. Nothing was changed.
     StoreUnavailable = "STORE_UNAVAILABLE", Unavailable;
@@ -135,7 +135,7 @@ codes! {
     OutcomeUnknown = "OUTCOME_UNKNOWN", Unavailable;
     /// This coordinator is stopping: connect to another one.
     Draining = "DRAINING", Unavailable;
-    /// A message, or the answer to one, is longer than the coordinator takes or sends: send or ask for less at a time.
+    /// A message, or the answer to one, is longer than the coordinator accepts or sends: send or request less at a time.
     MessageTooLarge = "MESSAGE_TOO_LARGE", Exhausted;
     /// A request field is out of its range: the message names it.
     RequestInvalid = "REQUEST_INVALID", Invalid;
@@ -145,15 +145,15 @@ codes! {
     Defect = "DEFECT", Defect;
     /// No valid credential came with the request: send `authorization: Bearer …`, or connect with a client certificate.
     Unauthenticated = "UNAUTHENTICATED", Unauthenticated;
-    /// The identity provider did not answer, or not as OpenID Connect says: the message says what. Try again later, or log in with a credential.
+    /// The identity provider did not respond, or not as OpenID Connect requires: the message has the details. Try again later, or log in with a credential.
     ProviderUnavailable = "PROVIDER_UNAVAILABLE", Unavailable;
     /// Too many logins from this address have failed: wait as long as the message says.
     LoginThrottled = "LOGIN_THROTTLED", Exhausted;
-    /// The credential of an open stream was revoked, has changed or is over: get a new one.
+    /// The credential of an open stream was revoked, has changed or has expired: get a new one.
     CredentialRevoked = "CREDENTIAL_REVOKED", Unauthenticated;
     /// The credential does not allow this, by its role or for this job: use one that does.
     PermissionDenied = "PERMISSION_DENIED", Denied;
-    /// A web page may stand behind the request: without credentials a coordinator on loopback answers to localhost, 127.0.0.1 and [::1] alone, and no coordinator takes gRPC that carries an Origin. Use one of these names, or credentials.
+    /// The request may come from a web page: without credentials, a coordinator on loopback accepts only the names localhost, 127.0.0.1 and [::1], and no coordinator accepts gRPC with an Origin. Use one of these names, or credentials.
     OriginRefused = "ORIGIN_REFUSED", Denied;
 }
 
@@ -194,12 +194,12 @@ mod tests {
 
 <!-- Generated from the enum in src/session/code.rs: cargo xtask docs -->
 
-Whatever refuses says a *code*, for programs, and a message, for people: the field, the value, what to do. A refusal
-has changed nothing, `OUTCOME_UNKNOWN` apart. On the command line it is the line `rosterd: CODE: message`, and the command line has [some codes of
+Each refusal has a *code*, for programs, and a message, for people: the field, the value, the remedy. A refused request
+has changed nothing, except with `OUTCOME_UNKNOWN`. On the command line it is the line `rosterd: CODE: message`, and the command line has [some codes of
 its own](cli.md#codes); over gRPC it is the status of the table, with `google.rpc.ErrorInfo` (domain `rosterd`, the code as its reason).
 
-Of `jobParameter`, `shardingItemParameters`, `scriptCommandLine` and the texts in `props` no message shows the value, since it
-may be a secret and messages end in logs: it says which field, which entry, item or character, how long, or that it is a list or
+No message shows the value of `jobParameter`, `shardingItemParameters`, `scriptCommandLine` or a text in `props`, since it
+may be a secret and messages end in logs: it names the field, the entry, item or character, the length, or that it is a list or
 a mapping, and what is allowed. `rosterd jobs diff` shows lengths.
 
 | code | gRPC | meaning and remedy |
@@ -222,8 +222,8 @@ a mapping, and what is allowed. `rosterd jobs diff` shows lengths.
 
 <!-- Generated from the enum in src/session/code.rs: cargo xtask docs -->
 
-What a client does about each refusal ([the machine](machine.md#statuses)). It never decides by a code: the status of a stream, or the frame that
-brings the code, says it all. After a Welcome every status is tried again, and a job is offered again whatever Refused says.
+How a client handles each refusal ([the machine](machine.md#statuses)). It never decides by a code: the status of a stream, or the frame that
+carries the code, is enough. After a Welcome it retries after every status, and offers a job again whatever Refused says.
 
 | code | as the status of a stream | before any Welcome |
 | --- | --- | --- |

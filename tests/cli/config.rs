@@ -73,7 +73,7 @@ fn the_printed_configuration_is_the_documented_one_and_can_be_read_again() {
         std::fs::write(golden, &printed).unwrap();
     }
     assert_eq!(printed, std::fs::read_to_string(golden).unwrap(), "UPDATE_GOLDEN=1 writes it anew");
-    assert_eq!(with_file(&printed, &[], &["--check"]).ok(), "the configuration is in order\n");
+    assert_eq!(with_file(&printed, &[], &["--check"]).ok(), "the configuration is valid\n");
 }
 
 /// Users who do not know the fields are sent here.
@@ -98,7 +98,7 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     let given = |more: &[&str]| rosterd(zookeeper.iter().chain(more).copied());
     assert_eq!(
         given(&["--zk", "127.0.0.1:2181,localhost:2182/root", "--namespace", "ns"]).ok(),
-        "the configuration is in order\n"
+        "the configuration is valid\n"
     );
     let open = ["--zk", "h1:2181,h2:2181/root"];
     let refused = given(&open);

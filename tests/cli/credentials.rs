@@ -35,13 +35,13 @@ fn a_secret_is_shown_once_and_is_nowhere_else() {
     assert!(!printed.contains("sha256"), "{printed}");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let check = ["serve", "--data-dir", "d", "--credentials", file, "--check"];
-    assert_eq!(rosterd(check).ok(), "the configuration is in order\n");
+    assert_eq!(rosterd(check).ok(), "the configuration is valid\n");
 
     assert_eq!(credentials(file, &["revoke", id]).ok(), format!("{id} revoked (1)\n"));
     assert!(!credentials(file, &["list"]).ok().contains("fleet"));
     credentials(file, &["revoke", "wall"]).ok();
     assert_eq!(credentials(file, &["list"]).ok(), "no credentials: nobody may do anything\n");
-    assert_eq!(rosterd(check).ok(), "the configuration is in order\n");
+    assert_eq!(rosterd(check).ok(), "the configuration is valid\n");
 }
 
 #[test]

@@ -11,9 +11,9 @@ fn what_is_wrong_is_said_with_what_to_do_and_where_to_read_on() {
     let path = dir.path().to_str().unwrap();
     let sick = rosterd(["doctor", "--data-dir", path, "--server", "127.0.0.1:1"]);
     assert_eq!(sick.code, Some(1), "{}", sick.err);
-    assert_eq!(sick.err, "rosterd: UNHEALTHY: 2 things to be mended\n");
+    assert_eq!(sick.err, "rosterd: UNHEALTHY: 2 problems found\n");
     for part in [
-        "ok       configuration  it is in order",
+        "ok       configuration  it is valid",
         "others may read or write",
         &format!("→ chmod 700 {path}"),
         "docs/guide/src/operate.md",

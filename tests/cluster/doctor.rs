@@ -15,13 +15,14 @@ fn told(servers: &str, more: &[&str]) -> String {
 #[test]
 fn an_ensemble_that_grants_or_takes_less_than_is_needed_is_named_with_the_remedy() {
     let well = told(&shared().list(), &[]);
-    for part in ["as asked for", "requests of a mebibyte are taken"] {
+    for part in ["as requested", "requests of 1 MiB are accepted"] {
         assert!(well.contains(part), "{part}:\n{well}");
     }
     let small =
         Ensemble::start(1, &["maxSessionTimeout=3000".to_owned(), "-Djute.maxbuffer=200000".to_owned()]);
     let sick = told(&small.list(), &[]);
-    for part in ["a session lasts 3.0 s, not the", "raise maxSessionTimeout", "raise jute.maxbuffer"] {
+    for part in ["the session timeout is 3.0 s instead of", "raise maxSessionTimeout", "raise jute.maxbuffer"]
+    {
         assert!(sick.contains(part), "{part}:\n{sick}");
     }
 }

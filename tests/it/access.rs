@@ -299,7 +299,7 @@ fn check_names_the_file_that_cannot_be_used() {
         said(&rosterd(&[&own[..], more].concat(), &[]))
     };
     let good = ["--tls-cert", path(&certificate), "--tls-key", path(&key)];
-    assert_eq!(check(&good), "the configuration is in order\n");
+    assert_eq!(check(&good), "the configuration is valid\n");
     let told = check(&["--tls-cert", path(&certificate), "--tls-key", path(&wrong)]);
     assert!(told.contains("tls_key") && told.contains("not the key of the certificate"), "{told}");
     let told = check(&["--tls-cert", path(&key), "--tls-key", path(&key)]);

@@ -201,6 +201,22 @@ fn who_comes_meanwhile_delays_no_welcome() {
     assert_eq!(stage.welcomed(), [1, 2]);
 }
 
+/// Its client cannot send a heartbeat before.
+#[test]
+fn the_lease_counts_from_the_welcome() {
+    let (mut machine, mut stage) = machine(0..0);
+    let job = JobName::new("j").unwrap();
+    stage.hello(&mut machine, at(1.0), 1, 1, std::slice::from_ref(&job));
+    stage.found(&mut machine, at(1.0), 1);
+    stage.apply(&mut machine, at(1.0), Purpose::Attach);
+    stage.answer(&mut machine, at(5.0), &Query::Job(job), Answer::Job(Box::new(Ok(None))));
+    assert_eq!(stage.welcomed(), [1]);
+    for (seconds, verdicts) in [(6.1, 0), (9.9, 0), (10.1, 1)] {
+        stage.play(&mut machine, at(seconds), Event::Tick);
+        assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Verdict), verdicts, "at {seconds} s");
+    }
+}
+
 #[test]
 fn a_reading_that_fails_welcomes_nobody() {
     let (mut machine, mut stage) = machine(0..0);
@@ -243,12 +259,12 @@ fn only_so_many_are_attached_at_a_time_and_nobody_waits_in_vain() {
     assert_eq!(stage.welcomed(), [1]);
     assert_eq!([1, 2, 3].map(|more| asked(&stage, most + more)), [0, 1, 0]);
     // The first in the queue has waited too long for another one to be queued.
-    stage.hello(&mut machine, at(3.1), most + 4, most + 4, &[]);
+    stage.hello(&mut machine, at(5.1), most + 4, most + 4, &[]);
     assert_eq!(stage.closed(), [(most + 4, Code::Overloaded)]);
     // The same applies to itself once its turn comes.
-    stage.play(&mut machine, at(3.2), Event::Closed(2));
+    stage.play(&mut machine, at(5.2), Event::Closed(2));
     assert_eq!(stage.closed()[1..], [(most + 3, Code::Overloaded)]);
-    stage.hello(&mut machine, at(3.3), most + 5, most + 5, &[]);
+    stage.hello(&mut machine, at(5.3), most + 5, most + 5, &[]);
     assert_eq!(asked(&stage, most + 5), 1);
 }
 
@@ -304,13 +320,13 @@ fn a_credential_that_says_thousands_of_names_keeps_no_other_waiting() {
     assert_eq!([1, 2, 3, 4].map(|name| asked(&stage, name)), [1, 0, 0, 1]);
     assert!(machine.workers.admission().is_settled(), "no worker can be read now");
     // Its own queue is too long, and no other.
-    stage.hello_of(&mut machine, at(3.1), 5, 5, &[], peer("hostile"));
-    stage.hello_of(&mut machine, at(3.1), 6, 6, &[], peer("honest"));
+    stage.hello_of(&mut machine, at(5.1), 5, 5, &[], peer("hostile"));
+    stage.hello_of(&mut machine, at(5.1), 6, 6, &[], peer("honest"));
     assert_eq!((stage.closed(), asked(&stage, 6)), (vec![(5, Code::Overloaded)], 1));
     // The end of a stream gives the turn to another one.
-    stage.play(&mut machine, at(3.2), Event::Closed(1));
+    stage.play(&mut machine, at(5.2), Event::Closed(1));
     assert_eq!(stage.closed()[1..], [(2, Code::Overloaded), (3, Code::Overloaded)]);
-    stage.hello_of(&mut machine, at(3.3), 7, 7, &names, peer("hostile"));
+    stage.hello_of(&mut machine, at(5.3), 7, 7, &names, peer("hostile"));
     assert_eq!(asked(&stage, 7), 1);
 }
 
