@@ -290,7 +290,9 @@ def test_connect_and_welcome_are_bounded() -> None:
     assert [effect.stream for effect in script.all(Close)] == [1]
     script.wait(0.3)
     script.feed(Opened(2))
-    script.wait(3.5)
+    script.wait(5.9)
+    assert [effect.stream for effect in script.all(Close)] == [1]
+    script.wait(0.2)
     assert [effect.stream for effect in script.all(Close)] == [1, 2]
 
 
