@@ -116,7 +116,7 @@ const fn client(
 }
 
 /// How many seeds of the simulation a build plays, unless the environment says otherwise.
-pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "1000");
+pub(crate) const SEEDS: (&str, &str) = ("ROSTERD_SIM_SEEDS", "700");
 
 /// The table. A suite whose test program cargo does not know is skipped and named.
 pub(crate) const SUITES: &[Suite] = &[

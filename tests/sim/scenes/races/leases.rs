@@ -73,8 +73,10 @@ fn late_hello() -> Faults {
         world.pass(secs(4)).await;
         world.freeze_coordinator(0, secs(7));
         cut(&world, 0);
-        // It sends Hello to the frozen one, gives up, and comes back to the other.
-        world.pass(secs(6)).await;
+        // It sends Hello to the frozen one, loses that stream as well, and comes back to the other.
+        world.pass(secs(1)).await;
+        cut(&world, 0);
+        world.pass(secs(5)).await;
         want(&world, host(&world, 0).as_deref() == Some("c1"), "it is attached to the other");
         world.pass(secs(8)).await;
         world
