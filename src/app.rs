@@ -46,7 +46,6 @@ use rosterd_coordinator::settings::Settings;
 use rosterd_history::Recorder;
 use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::{Clock as _, System};
-use rosterd_runtime::memory;
 use rosterd_runtime::mutants;
 use rosterd_runtime::tasks::{Failure, Phase, Tasks};
 use rosterd_runtime::telemetry::{Metrics, report_panics};
@@ -141,7 +140,6 @@ async fn start(config: Config) -> Result<Running, AppError> {
     if let Some(listener) = monitored {
         monitor(&edge, listener);
     }
-    tasks.restartable(Phase::Edge, "memory", memory::give_back_when_grown);
     run(&supervisor, driver, open, edge, listener);
     started::say(&config, address, store);
     let drain = config.timing.drain_deadline;

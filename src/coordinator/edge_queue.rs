@@ -1,6 +1,7 @@
-//! The queue from the edge to the driver. Most of what is in it wakes the driver at once. A heartbeat of an idle worker
-//! can wait for [`GATHER`], so that a fleet of idle workers costs a wake-up per batch, not one per heartbeat. The order
-//! stays: whatever wakes the driver earlier takes the waiting heartbeats along.
+//! The queue from the edge to the driver. Most of what is in it wakes the driver at once. A heartbeat of an idle worker,
+//! and the report that user code has started, can wait for [`GATHER`], so that a fleet of idle workers costs a wake-up
+//! per batch, not one per heartbeat, and a short run one for both reports. The order stays: whatever wakes the driver
+//! earlier takes along what waits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio::time::{Sleep, sleep};
 use crate::io::event::StreamId;
 use crate::io::operation::{Done, Operation, Peer};
 
-/// How long a heartbeat may wait for others: invisible in a lease of seconds.
+/// How long a frame that can wait does so: invisible in a lease of seconds.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// An event from the edge to the driver.
@@ -30,9 +31,14 @@ pub(crate) enum FromEdge {
 }
 
 impl FromEdge {
-    /// Whether a little later is as good: a heartbeat of a worker without runs.
+    /// Whether a little later is as good: a heartbeat of a worker without runs; that user code has started, by a clock
+    /// of the worker's.
     pub(crate) fn can_wait(&self) -> bool {
-        matches!(self, Self::Frame(_, FromWorker::Heartbeat { in_flight, .. }, _) if in_flight.is_empty())
+        match self {
+            Self::Frame(_, FromWorker::Heartbeat { in_flight, .. }, _) => in_flight.is_empty(),
+            Self::Frame(_, FromWorker::RunStarted { .. }, _) => true,
+            _ => false,
+        }
     }
 }
 
@@ -168,6 +174,8 @@ mod tests {
     use std::task::Poll;
 
     use futures_util::poll;
+    use rosterd_domain::id::{Item, JobName, Token};
+    use rosterd_session::frame::RunRef;
     use tokio::task::JoinSet;
     use tokio::time::advance;
 
@@ -176,6 +184,11 @@ mod tests {
     fn heartbeat(stream: u64) -> FromEdge {
         let frame = FromWorker::Heartbeat { sequence: 1, in_flight: Vec::new(), lease: None };
         FromEdge::Frame(stream, frame, Room::uncounted())
+    }
+
+    fn started(stream: u64) -> FromEdge {
+        let run = RunRef { job: JobName::new("job").unwrap(), item: Item(0), token: Token(1) };
+        FromEdge::Frame(stream, FromWorker::RunStarted { run, at: None, attempt: 1 }, Room::uncounted())
     }
 
     fn stream(event: Option<FromEdge>) -> Option<u64> {
@@ -193,13 +206,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn heartbeats_wait_for_each_other() {
+    async fn heartbeats_and_starts_wait_for_each_other() {
         let (sender, mut receiver) = edge_queue();
         for round in 0..2 {
             let mut wait = Box::pin(receiver.recv());
             assert!(poll!(&mut wait).is_pending());
-            for stream in 1..=3 {
-                sender.send(heartbeat(stream)).unwrap();
+            for event in [heartbeat(1), started(2), heartbeat(3)] {
+                sender.send(event).unwrap();
                 assert!(poll!(&mut wait).is_pending(), "round {round}");
                 advance(Duration::from_millis(1)).await;
             }

@@ -127,15 +127,36 @@ macro_rules! name {
     };
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:expr, $extra:literal, $check:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
         #[serde(try_from = "String")]
         pub struct $type(std::sync::Arc<str>);
+
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        /// Like its text. Most look-ups find a clone of the same name, whose text need not be read.
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                match std::sync::Arc::ptr_eq(&self.0, &other.0) {
+                    true => std::cmp::Ordering::Equal,
+                    false => self.0.cmp(&other.0),
+                }
+            }
+        }
 
         impl $type {
             /// Checks `value` and wraps it.
             pub fn new(value: impl AsRef<str>) -> Result<Self, NameError> {
-                $check($kind, value.as_ref(), $max, $extra)?;
+                Self::check(value.as_ref())?;
                 Ok(Self(value.as_ref().into()))
+            }
+
+            /// Checks `value`.
+            pub fn check(value: &str) -> Result<(), NameError> {
+                $check($kind, value, $max, $extra)
             }
 
             /// The name as text.

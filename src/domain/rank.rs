@@ -10,8 +10,12 @@ pub fn rank<'a>(
     me: &CoordinatorId,
     others: impl IntoIterator<Item = &'a CoordinatorId>,
 ) -> usize {
+    let mut others = others.into_iter().peekable();
+    if others.peek().is_none() {
+        return 0;
+    }
     let mine = (weight(job, me), me);
-    others.into_iter().filter(|other| (weight(job, other), *other) > mine).count()
+    others.filter(|other| (weight(job, other), *other) > mine).count()
 }
 
 /// The same on every build: FNV-1a, its bits mixed once more, since names differ in few places.

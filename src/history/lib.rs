@@ -91,7 +91,7 @@ impl Default for Options {
             max_rows: 5_000_000,
             max_audit: 200_000,
             max_bytes: 8 << 30,
-            flush: Duration::from_millis(200),
+            flush: Duration::from_millis(400),
             // The number of rows within one flush if thousands of runs start each second: a run that starts and ends
             // within one batch is written once.
             batch: 16_000,

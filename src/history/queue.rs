@@ -97,6 +97,8 @@ pub(super) struct Queue {
 struct Waiting {
     rows: VecDeque<Row>,
     bytes: usize,
+    /// The consumer waits until there are this many rows: for fewer it is not woken.
+    wanted: usize,
     /// Rows ever added, and ever written or dropped.
     put: u64,
     done: u64,
@@ -148,22 +150,19 @@ impl Queue {
             waiting.hurry = waiting.put;
         }
         waiting.rows.push_back(row);
+        let enough = audit || waiting.rows.len() >= waiting.wanted;
         drop(waiting);
-        self.filled.notify_one();
+        if enough {
+            self.filled.notify_one();
+        }
     }
 
     /// Waits for rows: at most `idle` for the first, at most `flush` for a full batch. Empty: no row arrived. `None`:
     /// the queue is closed and empty.
     pub(super) fn take(&self, batch: usize, flush: Duration, idle: Duration) -> Option<Vec<Row>> {
-        let wait = |waiting, limit, until: &dyn Fn(&Waiting) -> bool| {
-            self.filled
-                .wait_timeout_while(waiting, limit, |w| !(until(w) || w.done < w.hurry || w.closed))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0
-        };
-        let mut waiting = wait(self.lock(), idle, &|w| !w.rows.is_empty());
+        let mut waiting = self.wait(self.lock(), idle, 1);
         if !waiting.rows.is_empty() {
-            waiting = wait(waiting, flush, &|w| w.rows.len() >= batch);
+            waiting = self.wait(waiting, flush, batch);
         }
         if waiting.closed && waiting.rows.is_empty() {
             return None;
@@ -172,6 +171,19 @@ impl Queue {
         let rows: Vec<Row> = waiting.rows.drain(..n).collect();
         waiting.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
         Some(rows)
+    }
+
+    /// Waits until there are as many rows as `wanted`, or there is a reason not to wait for more; at most `limit`.
+    fn wait<'a>(
+        &self,
+        mut waiting: MutexGuard<'a, Waiting>,
+        limit: Duration,
+        wanted: usize,
+    ) -> MutexGuard<'a, Waiting> {
+        waiting.wanted = wanted;
+        let waits = |w: &mut Waiting| w.rows.len() < wanted && w.done >= w.hurry && !w.closed;
+        let woken = self.filled.wait_timeout_while(waiting, limit, waits);
+        woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Marks this number of taken rows as done: written or dropped.

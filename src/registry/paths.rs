@@ -218,18 +218,27 @@ impl Paths {
     }
 
     fn below(&self, job: &JobName, folder: &str) -> Path {
-        self.at(job, format_args!("{folder}"))
+        self.join(job, &[folder])
     }
 
-    fn at(&self, job: &JobName, below: fmt::Arguments<'_>) -> Path {
-        use fmt::Write;
-        let mut path = String::with_capacity(self.jobs.len() + job.as_str().len() + 48);
+    /// These parts behind each other, below the job. Each run needs a dozen paths, so no formatter is involved.
+    fn join(&self, job: &JobName, parts: &[&str]) -> Path {
+        let below = parts.iter().map(|part| part.len()).sum::<usize>();
+        let mut path = String::with_capacity(self.jobs.len() + job.as_str().len() + 2 + below);
         path.push_str(&self.jobs);
         path.push('/');
         path.push_str(job.as_str());
         path.push('/');
-        let _ = path.write_fmt(below);
+        parts.iter().for_each(|part| path.push_str(part));
         Path(path.into())
+    }
+
+    fn of_item(&self, job: &JobName, folder: &str, item: Item, below: &str) -> Path {
+        self.join(job, &[folder, &item.0.to_string(), below])
+    }
+
+    fn at(&self, job: &JobName, below: fmt::Arguments<'_>) -> Path {
+        self.below(job, &below.to_string())
     }
 
     pub(crate) fn job(&self, job: &JobName) -> Path {
@@ -238,7 +247,7 @@ impl Paths {
 
     /// The folders that are created with a job and exist as long as it does, parents first.
     pub(crate) fn folders(&self, job: &JobName) -> impl Iterator<Item = Path> {
-        FOLDERS.iter().map(|folder| self.at(job, format_args!("{folder}")))
+        FOLDERS.iter().map(|folder| self.below(job, folder))
     }
 
     pub(crate) fn config(&self, job: &JobName) -> Path {
@@ -276,27 +285,27 @@ impl Paths {
 
     /// An item's record.
     pub(crate) fn record(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}"))
+        self.of_item(job, "sharding/", item, "")
     }
 
     pub(crate) fn item_instance(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}/instance"))
+        self.of_item(job, "sharding/", item, "/instance")
     }
 
     pub(crate) fn running(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}/running"))
+        self.of_item(job, "sharding/", item, "/running")
     }
 
     pub(crate) fn failover(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}/failover"))
+        self.of_item(job, "sharding/", item, "/failover")
     }
 
     pub(crate) fn misfire(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}/misfire"))
+        self.of_item(job, "sharding/", item, "/misfire")
     }
 
     pub(crate) fn item_disabled(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("sharding/{item}/disabled"))
+        self.of_item(job, "sharding/", item, "/disabled")
     }
 
     /// Its version is the epoch.
@@ -321,11 +330,11 @@ impl Paths {
     }
 
     pub(crate) fn started(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("guarantee/started/{item}"))
+        self.of_item(job, "guarantee/started/", item, "")
     }
 
     pub(crate) fn completed(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("guarantee/completed/{item}"))
+        self.of_item(job, "guarantee/completed/", item, "")
     }
 
     pub(crate) fn announced(&self, job: &JobName, stage: Stage) -> Path {
@@ -336,12 +345,12 @@ impl Paths {
     }
 
     pub(crate) fn offset(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("offset/{item}"))
+        self.of_item(job, "offset/", item, "")
     }
 
     /// The folder of all nodes that are ours alone.
     pub(crate) fn own(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd"))
+        self.below(job, "rosterd")
     }
 
     /// The folder of the incarnation; exists exactly while the job has one.
@@ -353,19 +362,19 @@ impl Paths {
     /// version, and both can be the same after the node was created again. `None`: the name is not valid.
     pub(crate) fn incarnation(&self, job: &JobName, name: &str) -> Option<Path> {
         // The rule for a worker's name is the rule for one path segment.
-        let name = WorkerId::new(name).ok()?;
-        Some(self.at(job, format_args!("rosterd/incarnation/{name}")))
+        WorkerId::check(name).ok()?;
+        Some(self.join(job, &["rosterd/incarnation/", name]))
     }
 
     /// The folder of the name under which a job is prepared; exists until the job has an incarnation.
     pub(crate) fn preparing(&self, job: &JobName) -> Path {
-        self.at(job, format_args!("rosterd/prepared"))
+        self.below(job, "rosterd/prepared")
     }
 
     /// The name is a part of the path for the same reason as an incarnation's. `None`: the name is not valid.
     pub(crate) fn prepared(&self, job: &JobName, name: &str) -> Option<Path> {
-        let name = WorkerId::new(name).ok()?;
-        Some(self.at(job, format_args!("rosterd/prepared/{name}")))
+        WorkerId::check(name).ok()?;
+        Some(self.join(job, &["rosterd/prepared/", name]))
     }
 
     /// The folder of all offsets.
@@ -402,10 +411,10 @@ impl Paths {
             (self.servers(job), true),
             (self.instances(job), true),
             (self.foreign_triggers(job), true),
-            (self.at(job, format_args!("leader")), true),
+            (self.below(job, "leader"), true),
             (self.own(job), true),
             // Written only for jobs with guarantees.
-            (self.at(job, format_args!("guarantee")), true),
+            (self.below(job, "guarantee"), true),
         ]
     }
 

@@ -281,7 +281,7 @@ fn items<'a>(children: impl Iterator<Item = (&'a str, &'a Node)>) -> impl Iterat
 }
 
 fn collect(prefix: &str, node: &Node, found: &mut BTreeMap<String, DumpNode>) {
-    for (name, child) in &node.children {
+    for (name, child) in node.children.iter() {
         let path = format!("{prefix}/{name}");
         collect(&path, child, found);
         let dumped = DumpNode { data: child.stat.data.clone(), ephemeral: child.stat.owner.is_some() };

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rosterd_domain::id::{Revision, Version};
+use rosterd_runtime::lookup::Lookup;
 
 use super::paths::Path;
 
@@ -107,7 +108,7 @@ pub(crate) struct Applied {
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) stat: Stat,
-    pub(crate) children: BTreeMap<Box<str>, Node>,
+    pub(crate) children: Lookup<Box<str>, Node>,
 }
 
 impl Node {
@@ -141,7 +142,7 @@ impl Tree {
             modified: revision,
             owner: None,
         };
-        Self { root: Node { stat, children: BTreeMap::new() }, revision, ephemerals: BTreeMap::new() }
+        Self { root: Node { stat, children: Lookup::default() }, revision, ephemerals: BTreeMap::new() }
     }
 
     /// The last transaction.
@@ -245,7 +246,7 @@ impl Tree {
         let before = match parent.children.get_mut(name) {
             Some(node) => Some(std::mem::replace(&mut node.stat, stat)),
             None => {
-                parent.children.insert(name.into(), Node { stat, children: BTreeMap::new() });
+                parent.children.insert(name.into(), Node { stat, children: Lookup::default() });
                 None
             }
         };
@@ -429,7 +430,7 @@ fn make(parent: &mut Node, name: &str, stat: Stat) -> Result<(), Reason> {
     if parent.stat.owner.is_some() {
         return Err(Reason::NoParent);
     }
-    parent.children.insert(name.into(), Node { stat, children: BTreeMap::new() });
+    parent.children.insert(name.into(), Node { stat, children: Lookup::default() });
     Ok(())
 }
 
@@ -442,7 +443,7 @@ fn change(stat: &mut Stat, data: &Arc<[u8]>, revision: Revision) -> Stat {
 }
 
 fn children_first(path: &Path, node: &Node, limit: usize, found: &mut Vec<Path>) {
-    for (name, child) in &node.children {
+    for (name, child) in node.children.iter() {
         if found.len() >= limit {
             return;
         }

@@ -2,7 +2,7 @@
 
 pub mod aside;
 pub mod clock;
-pub mod memory;
+pub mod lookup;
 pub mod mutants;
 pub mod private;
 pub mod shares;

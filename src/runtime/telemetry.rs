@@ -35,7 +35,6 @@ mod process;
 pub use described::Described;
 pub use form::as_text_format;
 pub use jobs::JobSeries;
-pub(crate) use process::resident_bytes;
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -19,7 +19,7 @@ impl AllJobs<'_> {
         for name in self.jobs.telling.take_gone() {
             tell(&name, None);
         }
-        for (name, job) in &mut self.jobs.all {
+        for (name, job) in self.jobs.all.iter_mut() {
             if !job.shown.take_turned() || !job.cache.existed() {
                 continue;
             }
@@ -42,7 +42,7 @@ impl AllJobs<'_> {
     /// again.
     pub(crate) fn unattended(&mut self) -> (usize, usize, Duration) {
         let (mut jobs, mut items, mut oldest) = (0, 0, self.io.now.wall);
-        for job in self.jobs.all.values_mut() {
+        for job in self.jobs.all.unordered_values_mut() {
             let found = job.shown.unattended().unwrap_or_else(|| unattended_of(job));
             job.shown.found_unattended(found);
             jobs += usize::from(found.without_workers);

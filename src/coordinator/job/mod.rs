@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::JobName;
+use rosterd_runtime::lookup::Lookup;
 
 use crate::cluster::Cluster;
 use crate::io::Io;
@@ -46,7 +47,7 @@ use state::JobState;
 /// The jobs of this coordinator, and state that spans several of them.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    pub(crate) all: BTreeMap<JobName, Box<JobState>>,
+    pub(crate) all: Lookup<JobName, Box<JobState>>,
     /// Which jobs are concerned with which worker.
     pub(crate) index: WorkerIndex,
     pub(crate) requests: BTreeMap<RequestId, Pending>,
@@ -61,7 +62,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// How many jobs there are, and how many of them this coordinator leads.
     pub(crate) fn count(&self) -> (usize, usize) {
-        (self.all.len(), self.all.values().filter(|job| job.leads()).count())
+        (self.all.len(), self.all.unordered_values().filter(|job| job.leads()).count())
     }
 
     /// Whether a job exists, as far as is known here.
@@ -71,13 +72,13 @@ impl Jobs {
 
     /// Whether any is led from here, or has reports that are not written: then this coordinator cannot stop yet.
     pub(crate) fn wait_for_this_coordinator(&self) -> bool {
-        self.all.values().any(|job| job.leads() || !job.reports.is_empty())
+        self.all.unordered_values().any(|job| job.leads() || !job.reports.is_empty())
     }
 
     /// The index, computed from scratch.
     pub(crate) fn indexed(&self) -> WorkerIndex {
         let mut found = WorkerIndex::default();
-        for (name, job) in &self.all {
+        for (name, job) in self.all.iter() {
             found.view_changed(name, None, job.cache.view().map(Arc::as_ref));
             for run in job.cache.records().values().filter_map(|(_, record)| record.running()) {
                 found.record_changed(name, None, Some(&run.worker));
@@ -98,7 +99,7 @@ impl Jobs {
 
     /// Forgets transactions and reads in flight, which will not be answered.
     pub(crate) fn forget_writing(&mut self) {
-        for job in self.all.values_mut() {
+        for job in self.all.unordered_values_mut() {
             let _unanswered = job.writer.write_ended();
         }
     }

@@ -45,7 +45,7 @@ impl AllJobs<'_> {
 
     /// Changes in the meantime gave no hints.
     pub(crate) fn read_all_again(&mut self) {
-        for (name, job) in &mut self.jobs.all {
+        for (name, job) in self.jobs.all.iter_mut() {
             job.cache.records_went_stale();
             self.schedule.run_queue.insert(name.clone());
         }

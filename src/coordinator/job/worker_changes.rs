@@ -59,7 +59,7 @@ impl AllJobs<'_> {
     fn welcomed(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.get(id) else { return };
         let runs = worker.ledger.runs().iter().map(|(name, _)| name);
-        let jobs: BTreeSet<JobName> = worker.work.jobs().iter().chain(runs).cloned().collect();
+        let jobs: BTreeSet<JobName> = worker.work.jobs().chain(runs).cloned().collect();
         self.reconcile_worker(id);
         self.schedule.run_queue.extend(jobs);
     }
@@ -89,7 +89,7 @@ impl AllJobs<'_> {
                     record.running().is_some_and(|run| !run.held) && !worker.flight.knows(&run)
                 })
             };
-            !worker.ledger.runs().iter().any(unsent) && worker.work.jobs().iter().all(settled)
+            !worker.ledger.runs().iter().any(unsent) && worker.work.jobs().all(settled)
         };
         let mut turn = WorkersTurn {
             workers: self.workers,
@@ -249,7 +249,7 @@ impl AllJobs<'_> {
     pub(crate) fn jobs_of(&self, worker: &Worker) -> BTreeSet<JobName> {
         let hosting = self.jobs.index.of(&worker.id).filter(|(_, mention)| mention.is_hosted());
         let running = worker.ledger.runs().iter().map(|(name, _)| name);
-        worker.work.jobs().iter().chain(hosting.map(|(name, _)| name)).chain(running).cloned().collect()
+        worker.work.jobs().chain(hosting.map(|(name, _)| name)).chain(running).cloned().collect()
     }
 
     /// A write of the worker's attachment has ended, which its jobs may have waited for: those above, and those with a

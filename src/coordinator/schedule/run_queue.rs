@@ -3,7 +3,7 @@
 //! look at every job it knows, and no fire may wait for that. Names that exist only in workers' registrations have
 //! every fourth turn while others wait, so that a worker with thousands of names delays no other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use rosterd_domain::id::JobName;
 
@@ -14,7 +14,7 @@ pub(crate) struct RunQueue {
     last: VecDeque<JobName>,
     /// All queued jobs with their lane and cause. A job that was moved ahead may still be in a lower lane, where it is
     /// ignored.
-    known: BTreeMap<JobName, Queued>,
+    known: HashMap<JobName, Queued>,
     /// How many turns in a row others had while the last lane waited.
     waited: u32,
 }

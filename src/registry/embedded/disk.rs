@@ -75,12 +75,7 @@ impl Disk {
             ledger.ceiling = Revision(revision.0 + REVISIONS);
         }
         for row in rows {
-            if let Some(stat) = row.before {
-                ledger.digest.remove(row.path.as_str(), stat);
-            }
-            if let Some(stat) = row.after {
-                ledger.digest.add(row.path.as_str(), stat);
-            }
+            ledger.digest.change(row.path.as_str(), row.before, row.after);
         }
         if let Err(error) = stage(&self.connection, rows, ledger) {
             return Err(self.give_up(&error, false));

@@ -295,7 +295,7 @@ fn read_tree(connection: &Connection, file: &Path, ledger: Ledger, paths: &Paths
     while let Some(row) = rows.next().map_err(damage)? {
         let path: String = row.get(0).map_err(damage)?;
         let stat = read_stat(row).map_err(damage)?;
-        digest.add(&path, &stat);
+        digest.change(&path, None, Some(&stat));
         let stored = NodePath::stored(&path);
         if stored.is_none_or(|path| tree.load(&path, stat).is_err()) {
             return Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing")));

@@ -68,7 +68,7 @@ fn processor_seconds() -> f64 {
 }
 
 /// Memory of this process that is in RAM; none where the system does not tell.
-pub(crate) fn resident_bytes() -> Option<i64> {
+fn resident_bytes() -> Option<i64> {
     resident_in(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 

@@ -320,7 +320,7 @@ impl AllJobs<'_> {
     pub(crate) fn callback_done(&mut self, stream: StreamId, worker: &WorkerId, done: &CallbackDone) {
         let (now, id, error, timed_out) = (self.io.now.mono, &done.callback, &done.error, done.timed_out);
         let Some(worker) = self.workers.get(worker) else { return };
-        let found = worker.work.jobs().iter().find_map(|name| {
+        let found = worker.work.jobs().find_map(|name| {
             let job = self.jobs.all.get_mut(name)?;
             let (_, calling) = job.guarantee.any(|calling| calling.is_asked(id, stream))?;
             let late = timed_out || calling.until() <= now;

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use rosterd_domain::id::JobName;
+use rosterd_runtime::lookup::Lookup;
 use rosterd_session::jobs::Jobs;
 
 /// The jobs that a worker works for, is registering, has given up, or may not have.
 #[derive(Debug)]
 pub(crate) struct Work {
     /// Jobs that the worker has registered.
-    jobs: BTreeSet<JobName>,
+    jobs: Lookup<JobName, ()>,
     /// Jobs of its Hello that it registers, or gives up, once it is welcomed.
     pending_registrations: BTreeSet<JobName>,
     /// Jobs whose registration is not answered.
@@ -26,7 +27,7 @@ impl Work {
     /// A worker whose Hello asks for the jobs `asked`, with a credential for the jobs `rights`.
     pub(crate) fn new(asked: BTreeSet<JobName>, rights: Jobs) -> Self {
         Self {
-            jobs: BTreeSet::new(),
+            jobs: Lookup::default(),
             pending_registrations: asked,
             registering: BTreeSet::new(),
             unregistered: BTreeSet::new(),
@@ -36,23 +37,22 @@ impl Work {
     }
 
     /// Returns the jobs that the worker has registered.
-    pub(crate) fn jobs(&self) -> &BTreeSet<JobName> {
-        &self.jobs
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &JobName> {
+        self.jobs.keys()
     }
 
     pub(crate) fn has(&self, job: &JobName) -> bool {
-        self.jobs.contains(job)
+        self.jobs.contains_key(job)
     }
 
     /// Whether the worker works for a job, or asks to.
     pub(crate) fn names(&self, job: &JobName) -> bool {
-        [&self.jobs, &self.pending_registrations, &self.registering]
-            .into_iter()
-            .any(|jobs| jobs.contains(job))
+        let asked = [&self.pending_registrations, &self.registering];
+        self.has(job) || asked.into_iter().any(|jobs| jobs.contains(job))
     }
 
     pub(crate) fn begin(&mut self, job: &JobName) {
-        self.jobs.insert(job.clone());
+        self.jobs.insert(job.clone(), ());
     }
 
     pub(crate) fn end(&mut self, job: &JobName) {
@@ -69,7 +69,7 @@ impl Work {
     /// The worker registers a job; false: it already has as many as it may have.
     pub(crate) fn register(&mut self, job: &JobName, most: usize) -> bool {
         self.pending_registrations.remove(job);
-        let new = !self.jobs.contains(job) && !self.registering.contains(job);
+        let new = !self.has(job) && !self.registering.contains(job);
         if new && self.jobs.len() + self.registering.len() >= most {
             return false;
         }
