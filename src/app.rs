@@ -204,10 +204,10 @@ fn warn_of_open_doors(config: &Config) {
         let servers = &zookeeper.servers;
         match zookeeper.is_on_loopback() {
             true => {
-                tracing::warn!("without zk_auth everybody on this machine may change what {servers} stores")
+                tracing::warn!("without zk_auth anyone on this machine can change the store of {servers}")
             }
             false => {
-                tracing::warn!("insecure_registry: everybody who reaches {servers} may change what is stored")
+                tracing::warn!("insecure_registry: anyone who can reach {servers} can change the store")
             }
         }
     }
@@ -215,10 +215,10 @@ fn warn_of_open_doors(config: &Config) {
         return;
     }
     if config.credentials.is_none() {
-        tracing::warn!("insecure_listen: everybody who reaches {} may do everything", config.listen);
+        tracing::warn!("insecure_listen: anyone who can reach {} can do everything", config.listen);
     }
     if config.tls.is_none() {
-        tracing::warn!("insecure_listen: whatever is sent to {} can be read on its way", config.listen);
+        tracing::warn!("insecure_listen: whatever is sent to {} can be read in transit", config.listen);
     }
 }
 

@@ -99,7 +99,7 @@ fn between(
         }
         for receiver in rule.receivers.iter().filter(|receiver| !known.contains(receiver)) {
             let field = format!("{ALARMS}.rules.{}.receivers", rule.name);
-            push(field, receiver.clone(), "there is no such receiver", "name one of [[alarms.receivers]]");
+            push(field, receiver.clone(), "unknown receiver", "name one of [[alarms.receivers]]");
         }
     }
 }
@@ -109,7 +109,7 @@ fn rule(part: &mut Part<'_>) -> Option<Rule> {
     let kinds = || Kind::ALL.map(Kind::as_str).join(", ");
     let text = part.required("alarm", &format!("write one of {}", kinds()))?;
     let Some(kind) = Kind::named(&text) else {
-        part.push("alarm", text, "there is no such alarm", &format!("write one of {}", kinds()));
+        part.push("alarm", text, "unknown alarm", &format!("write one of {}", kinds()));
         return None;
     };
     let (takes, usual) = (kind.takes(), Rule::new(kind));
@@ -127,7 +127,7 @@ fn rule(part: &mut Part<'_>) -> Option<Rule> {
     let severity = part.text("severity").and_then(|text| {
         let found = Severity::ALL.into_iter().find(|severity| severity.as_str() == text);
         if found.is_none() {
-            part.push("severity", text, "there is no such severity", &format!("write one of {severities}"));
+            part.push("severity", text, "unknown severity", &format!("write one of {severities}"));
         }
         found
     });
@@ -179,7 +179,7 @@ fn receiver(part: &mut Part<'_>) -> Option<Receiver> {
     let name = part.name("name");
     let text = part.required("form", &format!("write one of {forms}"))?;
     let Some((_, fields)) = FORMS.iter().find(|(known, _)| *known == text) else {
-        part.push("form", text, "there is no such form", &format!("write one of {forms}"));
+        part.push("form", text, "unknown form", &format!("write one of {forms}"));
         return None;
     };
     part.unknown(&[&["name", "form"], *fields].concat());
@@ -218,7 +218,7 @@ fn mail(part: &mut Part<'_>) -> Option<Mail> {
         Some("starttls") => Security::StartTls,
         Some("plain") => Security::Plain,
         Some(other) => {
-            part.push("security", other.to_owned(), "there is no such way", "write tls, starttls or plain");
+            part.push("security", other.to_owned(), "unknown method", "write tls, starttls or plain");
             Security::Tls
         }
     };
@@ -314,12 +314,7 @@ impl<'a> Part<'a> {
         let names: Vec<String> =
             self.table.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect();
         for name in names {
-            self.push(
-                &name,
-                String::new(),
-                "there is no such field",
-                &format!("known are {}", known.join(", ")),
-            );
+            self.push(&name, String::new(), "unknown field", &format!("known are {}", known.join(", ")));
         }
     }
 
@@ -401,7 +396,7 @@ impl<'a> Part<'a> {
         let value = self.table.get(field)?.clone();
         let found = value.as_integer().filter(|number| (least..=most).contains(number));
         if found.is_none() {
-            self.push(field, value.to_string(), "that is out of range", &format!("write {least} to {most}"));
+            self.push(field, value.to_string(), "out of range", &format!("write {least} to {most}"));
         }
         found.and_then(|number| u64::try_from(number).ok())
     }

@@ -29,7 +29,7 @@ pub(super) fn config(reader: &mut ConfigReader) -> Option<Config> {
     let (base_path, login) = (base_path(reader), login(reader, credentials.is_some()));
     let insecure = reader.flag("insecure_listen");
     if listen_metrics.is_some_and(|other| other.port() != 0 && Some(other) == listen) {
-        reader.push("listen_metrics", "that is listen itself", "name another port, or leave it out");
+        reader.push("listen_metrics", "same address as listen", "name another port, or leave it out");
     }
     if let Some(listen) = listen {
         check_listen(reader, listen, (credentials.is_some(), tls.is_some()), insecure);
@@ -69,15 +69,14 @@ fn check_listen(reader: &mut ConfigReader, listen: SocketAddr, guards: (bool, bo
     }
     let (credentials, tls) = guards;
     if !credentials {
-        let problem = "everybody who reaches it could run and remove jobs: it is not loopback, and there are no \
-                       credentials";
+        let problem = "anyone who can reach it could run and remove jobs: it is not a loopback address, and no \
+                       credentials are configured";
         let remedy = "give a credential file with --credentials, or say --insecure-listen if the network itself \
                       is trusted";
         reader.push("listen", problem, remedy);
     }
     if !tls {
-        let problem =
-            "credentials and jobs could be read on their way: it is not loopback, and there is no TLS";
+        let problem = "credentials and jobs could be read in transit: it is not a loopback address, and TLS is not configured";
         let remedy = "give --tls-cert and --tls-key, or say --insecure-listen if a proxy before it speaks TLS or the \
                       network itself is trusted";
         reader.push("listen", problem, remedy);
@@ -144,7 +143,7 @@ fn tls(reader: &mut ConfigReader, credentials: bool) -> Option<Tls> {
     let required = |text: &str| match text {
         "required" => Ok(true),
         "optional" => Ok(false),
-        _ => Err("there is no such mode".to_owned()),
+        _ => Err("unknown mode".to_owned()),
     };
     let client_required =
         reader.parsed("tls_client_auth", required, "write optional or required").unwrap_or_default();
@@ -159,7 +158,7 @@ fn tls(reader: &mut ConfigReader, credentials: bool) -> Option<Tls> {
         reader.push("tls_client_auth", problem, "give tls_client_ca, a PEM file, or write optional");
     }
     if client_ca.is_some() && !credentials {
-        let problem = "nothing says what a client with a certificate may do: there are no credentials";
+        let problem = "no credentials define what a client with a certificate may do";
         reader.push(
             "tls_client_ca",
             problem,
@@ -186,7 +185,7 @@ fn registry(reader: &mut ConfigReader) -> Option<Registry> {
             zookeeper::read(reader, data_dir).map(|zookeeper| Registry::ZooKeeper(Box::new(zookeeper)))
         }
         _ => {
-            reader.push("registry", "there is no such store", "write embedded or zookeeper");
+            reader.push("registry", "unknown store", "write embedded or zookeeper");
             None
         }
     }
@@ -286,7 +285,7 @@ fn log(reader: &mut ConfigReader) -> Log {
     let json = |text: &str| match text {
         "json" => Ok(true),
         "text" => Ok(false),
-        _ => Err("there is no such format".to_owned()),
+        _ => Err("unknown format".to_owned()),
     };
     Log {
         filter: reader
@@ -327,8 +326,8 @@ mod tests {
     fn an_open_listener_needs_credentials_or_a_word() {
         let open = [("data_dir", "d"), ("listen", "0.0.0.0:7700")];
         let refused = read(&open).unwrap_err();
-        assert!(refused.starts_with("listen = \"0.0.0.0:7700\" (command line): everybody"), "{refused}");
-        assert!(refused.contains("there is no TLS; give --tls-cert and --tls-key"), "{refused}");
+        assert!(refused.starts_with("listen = \"0.0.0.0:7700\" (command line): anyone"), "{refused}");
+        assert!(refused.contains("TLS is not configured; give --tls-cert and --tls-key"), "{refused}");
         let said = read(&[open[0], open[1], ("insecure_listen", "true")]).unwrap();
         assert_eq!(said.config.advertise, None);
         assert!(read(&[("data_dir", "d"), ("listen", "[::1]:1")]).is_ok());
@@ -339,7 +338,7 @@ mod tests {
         let own = |address| read(&[("data_dir", "d"), ("listen_metrics", address)]);
         let config = own("0.0.0.0:9100").unwrap().config;
         assert_eq!(config.listen_metrics, Some("0.0.0.0:9100".parse().unwrap()));
-        assert!(own("127.0.0.1:7700").unwrap_err().contains("that is listen itself; name another port"));
+        assert!(own("127.0.0.1:7700").unwrap_err().contains("same address as listen; name another port"));
         assert!(own("9100").unwrap_err().contains("not an address with a port; write address:port"));
         assert_eq!(read(&[("data_dir", "d")]).unwrap().config.listen_metrics, None);
     }
@@ -351,7 +350,7 @@ mod tests {
         };
         for zk in ["10.0.0.1:2181", "127.0.0.1:2181,zk2:2181/root"] {
             let refused = zookeeper(zk, &[]).unwrap_err();
-            assert!(refused.contains("everybody who reaches these servers could change"), "{refused}");
+            assert!(refused.contains("anyone who can reach these servers could change"), "{refused}");
             assert!(refused.contains("set zk_auth") && refused.contains("--insecure-registry"), "{refused}");
             zookeeper(zk, &[("insecure_registry", "true")]).unwrap();
         }

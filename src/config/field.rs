@@ -64,7 +64,7 @@ pub const FIELDS: &[Field] = &[
     row("registry", "embedded", "embedded: a single node; zookeeper: a cluster"),
     row("data_dir", "", "directory of the embedded store and of the history; with zookeeper, of the history alone, default rosterd-data"),
     row("zk", "", "ZooKeeper servers, host:port separated by commas; a path after the last is the root below which everything is"),
-    row("insecure_registry", "false", "allow ZooKeeper servers that are not on loopback without zk_auth or zk_tls_cert: everybody who reaches them may change what is stored"),
+    row("insecure_registry", "false", "allow ZooKeeper servers that are not on loopback without zk_auth or zk_tls_cert: anyone who can reach them can change the store"),
     row("zk_connect_timeout", "15s", "how long one round over all ZooKeeper servers may take until there is a session"),
     row("zk_request_timeout", "", "how long a request to ZooKeeper may wait and take; default: half of session"),
     row("zk_retry_base", "100ms", "pause before connecting or a read is tried again; it doubles"),

@@ -125,7 +125,7 @@ fn hosts(reader: &mut ConfigReader, scheme: &str, rest: &str) -> Option<String> 
         reader.show("history", format!("{scheme}://{user}@{hosts}/{database}"));
     }
     let (problem, remedy) = if !matches!(scheme, "postgres" | "postgresql") {
-        ("there is no such store", "write a path, or postgres://user@host:port/database")
+        ("unknown store", "write a path, or postgres://user@host:port/database")
     } else if hosts.is_empty() || database.is_empty() || user.is_empty() {
         ("it names no user, no host or no database", "write postgres://user@host:port/database")
     } else if path.contains('?') {
@@ -149,7 +149,7 @@ fn tls(reader: &mut ConfigReader, loopback: bool) -> DatabaseTls {
         "require" => Ok(DatabaseTls::Require),
         "verify-ca" => Ok(DatabaseTls::VerifyCa),
         "verify-full" => Ok(DatabaseTls::VerifyFull),
-        _ => Err("there is no such mode".to_owned()),
+        _ => Err("unknown mode".to_owned()),
     };
     reader.parsed("history_tls", mode, "write disable, require, verify-ca or verify-full").unwrap_or(usual)
 }
@@ -233,17 +233,17 @@ mod tests {
     fn what_does_not_fit_together_is_refused() {
         let url = ("history", "postgres://ann@db/jobs");
         let table: &[(&[(&str, &str)], &str)] = &[
-            (&[("history", "mysql://ann@db/jobs")], "there is no such store; write a path, or postgres://"),
+            (&[("history", "mysql://ann@db/jobs")], "unknown store; write a path, or postgres://"),
             (&[("history", "postgres://db/jobs")], "it names no user, no host or no database"),
             (&[("history", "postgres://ann@db")], "it names no user, no host or no database"),
-            (&[url, ("history_tls", "prefer")], "there is no such mode; write disable, require, verify-ca"),
+            (&[url, ("history_tls", "prefer")], "unknown mode; write disable, require, verify-ca"),
             (&[url, ("history_password_file", "/nowhere")], "it cannot be read"),
             (
                 &[url, ("history_tls", "require"), ("history_tls_ca", "Cargo.toml")],
                 "no certificate is verified",
             ),
             (&[("history_tls", "require")], "the history is in a file; give history a URL"),
-            (&[url, ("history_spool", "1KiB")], "that is out of range"),
+            (&[url, ("history_spool", "1KiB")], "out of range"),
         ];
         for (flags, expected) in table {
             let refused = Loaded::read(&sources(flags, &[])).unwrap_err().to_string();

@@ -52,7 +52,7 @@ pub(super) fn read(reader: &mut ConfigReader, credentials: bool) -> Option<Oidc>
         return None;
     }
     if !credentials {
-        let problem = "everybody may do everything without logging in: there are no credentials";
+        let problem = "anyone could do everything without logging in: no credentials are configured";
         reader.push("oidc_issuer", problem, "give a credential file with --credentials; it may be empty");
     }
     let issuer = reader.parsed("oidc_issuer", issuer, "write https://host/path, as the provider says it");
@@ -158,7 +158,7 @@ mod tests {
         let oidc = read(&FULL).unwrap().config.login.oidc.unwrap();
         assert_eq!((oidc.issuer.as_str(), oidc.name.as_str()), ("https://id.example/realm", "id.example"));
         assert_eq!(oidc.roles[1], ("operator".to_owned(), "rosterd-operator".to_owned()));
-        assert!(read(&FULL[1..]).unwrap_err().contains("there are no credentials"));
+        assert!(read(&FULL[1..]).unwrap_err().contains("no credentials are configured"));
         assert!(read(&FULL[..2]).unwrap_err().contains("oidc_client_id: it is not set"));
         assert!(read(&[FULL[2]]).unwrap_err().contains("oidc_issuer is not set; set oidc_issuer"));
         for (field, value, told) in [

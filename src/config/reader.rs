@@ -120,7 +120,7 @@ impl ConfigReader {
             Some(near) => format!("did you mean {near}?"),
             None => "--print-config lists the fields".into(),
         };
-        let problem = format!("there is no such field ({origin})");
+        let problem = format!("unknown field ({origin})");
         self.push(name, problem, remedy);
     }
 
@@ -178,7 +178,7 @@ impl ConfigReader {
         let range = bound(least)..=bound(most);
         let parse = |text: &str| {
             let found = value::duration(text).map_err(|_| "invalid duration".to_owned())?;
-            if range.contains(&found) { Ok(found) } else { Err("that is out of range".to_owned()) }
+            if range.contains(&found) { Ok(found) } else { Err("out of range".to_owned()) }
         };
         let remedy = format!("write {least} to {most}, a whole number and one of ms, s, m, h, d");
         self.parsed(name, parse, &remedy).unwrap_or_default()
@@ -211,7 +211,7 @@ impl ConfigReader {
     ) -> T {
         let parse = |text: &str| {
             let found = Some(read(text)?).filter(|found| (least..=most).contains(found));
-            found.and_then(|found| T::try_from(found).ok()).ok_or_else(|| "that is out of range".to_owned())
+            found.and_then(|found| T::try_from(found).ok()).ok_or_else(|| "out of range".to_owned())
         };
         self.parsed(name, parse, &format!("write {least} to {most}")).unwrap_or_default()
     }

@@ -125,7 +125,7 @@ fn host_of(authority: &str) -> &str {
 
 fn ratio(text: &str) -> Result<f64, String> {
     let found: f64 = text.parse().map_err(|_| "invalid number".to_owned())?;
-    if (0.0..=1.0).contains(&found) { Ok(found) } else { Err("that is out of range".to_owned()) }
+    if (0.0..=1.0).contains(&found) { Ok(found) } else { Err("out of range".to_owned()) }
 }
 
 #[cfg(test)]

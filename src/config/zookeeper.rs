@@ -90,7 +90,7 @@ pub(super) fn read(reader: &mut ConfigReader, data_dir: Option<PathBuf>) -> Opti
     // Half an identity is a defect of its own.
     let meant = ["zk_auth", "zk_tls_cert", "zk_tls_key"].iter().any(|name| reader.text(name).is_some());
     if !meant && !insecure && !found.is_on_loopback() {
-        let problem = "everybody who reaches these servers could change jobs, and where workers send their credentials: \
+        let problem = "anyone who can reach these servers could change jobs, and where workers send their credentials: \
                        nothing says whose the nodes are";
         let remedy = "set zk_auth, zk_user and zk_password_file, or zk_tls_cert, or say --insecure-registry if the network \
                       itself is trusted";
@@ -138,7 +138,7 @@ fn auth(reader: &mut ConfigReader) -> Option<Auth> {
         Some("digest") => false,
         Some("sasl") => true,
         Some(_) => {
-            reader.push("zk_auth", "there is no such way", "write digest or sasl");
+            reader.push("zk_auth", "unknown method", "write digest or sasl");
             return None;
         }
         None => {

@@ -228,7 +228,7 @@ impl ExportPosition<'_> {
             return self.tell("", "it must be a mapping of fields", "take the file as it was written");
         };
         for name in fields.keys().filter(|name| !known.contains(&name.as_str())) {
-            self.tell(name, "there is no such field", "remove it");
+            self.tell(name, "unknown field", "remove it");
         }
     }
 

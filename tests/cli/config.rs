@@ -18,18 +18,18 @@ fn all_defects_are_said_at_once() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     let wanted = "\
 rosterd: CONFIG_INVALID: the configuration has 8 defects
-  limits: there is no such field (rosterd.toml); --print-config lists the fields
-  max_conections: there is no such field (rosterd.toml); did you mean max_connections?
+  limits: unknown field (rosterd.toml); --print-config lists the fields
+  max_conections: unknown field (rosterd.toml); did you mean max_connections?
   namespace = \"a/b\" (ROSTERD_NAMESPACE): namespace \"a/b\" is not a name: it holds a character that a name may \
 not have; use 1 to 128 letters, marks and digits of any script or . _ -, at most 255 bytes; give the namespace another name
   session = \"10\" (rosterd.toml): invalid duration; write 1s to 10m, a whole number and one of ms, s, m, h, d
-  max_workers = \"0\" (command line): that is out of range; write 1 to 1000000
+  max_workers = \"0\" (command line): out of range; write 1 to 1000000
   data_dir: it is not set, and the embedded store keeps its data there; give --data-dir DIR
-  listen = \"0.0.0.0:7700\" (rosterd.toml): everybody who reaches it could run and remove jobs: it is not \
-loopback, and there are no credentials; give a credential file with --credentials, or say --insecure-listen if \
+  listen = \"0.0.0.0:7700\" (rosterd.toml): anyone who can reach it could run and remove jobs: it is not \
+a loopback address, and no credentials are configured; give a credential file with --credentials, or say --insecure-listen if \
 the network itself is trusted
-  listen = \"0.0.0.0:7700\" (rosterd.toml): credentials and jobs could be read on their way: it is not loopback, and \
-there is no TLS; give --tls-cert and --tls-key, or say --insecure-listen if a proxy before it speaks TLS or the \
+  listen = \"0.0.0.0:7700\" (rosterd.toml): credentials and jobs could be read in transit: it is not a loopback \
+address, and TLS is not configured; give --tls-cert and --tls-key, or say --insecure-listen if a proxy before it speaks TLS or the \
 network itself is trusted
 ";
     assert_eq!(ran.err, wanted);
@@ -113,7 +113,7 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
         (&["--zk", "h1:2181,h2"], "\"h2\" is not a server; write host:port"),
         (&["--zk", "h1:2181/a//b"], "\"/a//b\" is not a path; write host:port"),
         (&["--zk", "h:1", "--set", "zk_user=ann"], "zk_auth is not set; set zk_auth to digest or sasl"),
-        (&["--zk", "h:1", "--set", "zk_auth=plain"], "there is no such way; write digest or sasl"),
+        (&["--zk", "h:1", "--set", "zk_auth=plain"], "unknown method; write digest or sasl"),
         (
             &["--zk", "h:1", "--set", "zk_auth=sasl"],
             "zk_password_file: it is not set, and zk_auth needs a password",
@@ -177,6 +177,6 @@ fn a_credential_file_must_be_there() {
         "{}",
         ran.err
     );
-    assert!(!ran.err.contains("there are no credentials"), "{}", ran.err);
-    assert!(ran.err.contains("there is no TLS; give --tls-cert and --tls-key"), "{}", ran.err);
+    assert!(!ran.err.contains("no credentials are configured"), "{}", ran.err);
+    assert!(ran.err.contains("TLS is not configured; give --tls-cert and --tls-key"), "{}", ran.err);
 }

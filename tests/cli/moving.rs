@@ -368,7 +368,7 @@ fn every_defect_of_a_file_is_told_with_its_place() {
         places.import("b", "bad.json", &[]),
         "EXPORT_INVALID",
         &[
-            "more: there is no such field",
+            "more: unknown field",
             "jobs[1] \"words\" records.0: ",
             "jobs[1] \"words\" records.01: write it as 1",
             "jobs[1] \"words\" offsets.0: it is not base64",

@@ -136,7 +136,7 @@ async fn an_item_that_moves_is_explained() {
         }
     };
     told("It runs: NORMAL_TRIGGER of ").await;
-    let texts = told("It has been there since ").await;
+    let texts = told("It has had this owner since ").await;
     assert!(texts[0].contains("@-@") && texts[0].contains(" owns item 0 of shared"), "{texts:#?}");
     assert!(texts.iter().any(|text| text.starts_with("AVG_ALLOCATION, which deals")), "{texts:#?}");
     assert!(texts.last().unwrap().starts_with("It runs next at "), "{texts:#?}");

@@ -131,7 +131,7 @@ from = "nobody"
     let told = read(dir.path(), wrong).unwrap_err();
     for wanted in [
         "alarms.interval = \"0s\"",
-        "alarms.color: there is no such field; known are interval",
+        "alarms.color: unknown field; known are interval",
         "alarms.rules[0].alarm = \"too_slow\"",
         "alarms.rules[1].within: failed does not take it; leave it out",
         "alarms.rules.failed.receivers = \"nobody\"",
@@ -140,7 +140,7 @@ from = "nobody"
         "alarms.receivers[0].name = \"a b\"",
         "alarms.receivers[0].url = \"nowhere\"",
         "alarms.receivers[1].name: it is not set",
-        "alarms.receivers[1].url: there is no such field",
+        "alarms.receivers[1].url: unknown field",
         "alarms.receivers[1].url_file: it is not set; name a file that holds it, since it is a secret",
         "alarms.receivers[2].host: it is not set",
         "alarms.receivers[2].to: it is not set",

@@ -76,12 +76,12 @@ impl Subject<'_> {
     fn why_nobody(&self) -> String {
         if self.able().is_empty() {
             return match self.job.instances.is_empty() {
-                true => "no worker is there for the job".to_owned(),
+                true => "no worker has registered the job".to_owned(),
                 false => "none of its instances may own items".to_owned(),
             };
         }
         match &self.job.leader {
-            Some((leader, _)) => format!("the leader, {leader}, is about to assign the items anew"),
+            Some((leader, _)) => format!("the leader, {leader}, is about to reassign the items"),
             None => "the job has no leader at the moment, and one is about to be elected".to_owned(),
         }
     }
@@ -157,7 +157,9 @@ impl Subject<'_> {
             }
             Standing::Disabled => format!("{instance} gets no items: the instance is disabled for {job}."),
             Standing::Foreign => {
-                format!("{instance} gets no items: it is Elastic-Job's own, and does not speak to rosterd.")
+                format!(
+                    "{instance} gets no items: it is an instance of Elastic-Job itself, not of a rosterd worker."
+                )
             }
             Standing::Gone | Standing::Enabled | Standing::Away => {
                 format!("{instance} gets no items: it no longer exists.")
@@ -219,10 +221,10 @@ impl Subject<'_> {
         };
         let mut said = Vec::new();
         if let Some(Stay { from, reason, .. }) = now {
-            let text = format!("It has been there since {}: {reason}.", past(*from, self.facts.now));
+            let text = format!("It has had this owner since {}: {reason}.", past(*from, self.facts.now));
             said.push(Sentence::new(Part::Moved, text).with(from, &Page::Ownership(job)));
         } else if owner.is_some() {
-            let text = "When it came there is not in the history of the coordinator that was asked.";
+            let text = "This coordinator's history does not show since when.";
             said.push(Sentence::new(Part::Moved, text).with("the history", &Page::Ownership(job)));
         }
         if let Some(Stay { instance, from, to: Some(to), end_reason, .. }) = last {

@@ -185,9 +185,9 @@ fn an_item_that_is_well() {
             "10.0.0.2@-@w2 owns item 0 of report; its worker is attached to coordinator c1.",
             &rule,
             "10.0.0.1@-@w1 may own items, too, and has 2-3.",
-            "It has been there since 2026-11-25T11:00:00Z (60 min ago): 10.0.0.3@-@w3 has gone.",
+            "It has had this owner since 2026-11-25T11:00:00Z (60 min ago): 10.0.0.3@-@w3 has gone.",
             "Before, 10.0.0.3@-@w3 had it for 60 min, until 2026-11-25T11:00:00Z: 10.0.0.3@-@w3 has gone.",
-            "Nothing of it is due, and nothing holds it.",
+            "Nothing is due, and nothing blocks it.",
             "Its last run, NORMAL_TRIGGER of 2026-11-25T12:00:00Z, token 117, timed out on 10.0.0.2@-@w2 at 2026-11-25T12:00:07Z (23 s ago).",
             NEXT,
         ],
@@ -240,7 +240,7 @@ fn who_was_rejected_is_told_with_why() {
         "10.0.0.3@-@w3 gets no items: its worker is leaving.",
         "10.0.0.4@-@w4 gets no items: machine 10.0.0.4 is disabled for report.",
         "10.0.0.5@-@w5 gets no items: the instance is disabled for report.",
-        "10.0.0.6@-@w6 gets no items: it is Elastic-Job's own, and does not speak to rosterd.",
+        "10.0.0.6@-@w6 gets no items: it is an instance of Elastic-Job itself, not of a rosterd worker.",
         "10.0.0.7@-@w7 gets no items: it no longer exists.",
         "Workers on machine 10.0.0.9 would get no items: it is disabled for report.",
     ];
@@ -282,10 +282,10 @@ fn an_item_that_runs() {
         "It runs: NORMAL_TRIGGER of 2026-11-25T12:00:00Z, token 100, on 10.0.0.1@-@w1 since 2026-11-25T12:00:00Z (30 s ago); its owner \
          gets it from the next run on.",
     );
-    scene.mentions(0, "Somebody has cancelled it: it ends as soon as its worker has stopped it.");
+    scene.mentions(0, "It was cancelled: it ends as soon as its worker has stopped it.");
     scene.mentions(
         0,
-        "Its worker is told of it once the callback that all items of the fire start has been answered.",
+        "It is sent to its worker once the callback for the start of all items of the fire has been answered.",
     );
     scene.mentions(
         0,
@@ -339,10 +339,10 @@ fn an_item_that_is_held() {
     let told = scene.told(0);
     let waits: Vec<&str> = told[4..].iter().map(String::as_str).collect();
     let expected = [
-        "report is disabled: nothing of it begins until somebody enables it.",
-        "Item 0 of report is disabled: nothing of it begins until somebody enables it.",
-        "report is paused: scheduled times are recorded as missed (paused) until somebody resumes it.",
-        "The items of report are about to be assigned anew.",
+        "report is disabled: nothing starts until it is enabled.",
+        "Item 0 of report is disabled: nothing starts until it is enabled.",
+        "report is paused: scheduled times are recorded as missed (paused) until it is resumed.",
+        "The items of report are about to be reassigned.",
         "Scheduled times up to 2026-11-25T12:00:00Z came while it was busy: they are merged into one run, which waits until the job is \
          resumed.",
         "By its schedule, 0 * * * * ? in UTC, it would run at 2026-11-25T12:01:00Z (in 30 s); held so, that time is recorded as missed.",
@@ -368,13 +368,13 @@ fn an_item_that_is_due_and_has_not_begun() {
     scene.mentions(0, &due("its owner, 10.0.0.2@-@w2, has gone"));
     scene.job.sharding = scene.job.sharding.without(&instance(2));
     scene.mentions(0, &due("nobody owns it"));
-    scene.mentions(0, "Nobody owns item 0 of report: the leader, c1, is about to assign the items anew.");
+    scene.mentions(0, "Nobody owns item 0 of report: the leader, c1, is about to reassign the items.");
     scene.mentions(
         0,
         "By its schedule, 0 * * * * ? in UTC, it runs at 2026-11-25T12:01:00Z (in 30 s), if somebody owns it by then.",
     );
     scene.die(1);
-    scene.mentions(0, "Nobody owns item 0 of report: no worker is there for the job.");
+    scene.mentions(0, "Nobody owns item 0 of report: no worker has registered the job.");
     scene.job.leader = None;
     scene.come(1);
     scene.mentions(
@@ -404,9 +404,9 @@ fn an_item_without_a_schedule_and_one_that_is_triggered() {
     let mut scene = Scene::with("");
     let trigger = TriggerNode { id: TriggerId::new("t-1").unwrap(), at: noon() };
     scene.job.triggers.insert(Item(0), trigger);
-    scene.mentions(0, "A trigger by hand of 2026-11-25T12:00:00Z (30 s ago) waits for it (t-1).");
-    scene.mentions(0, "It has no schedule: it runs only when somebody triggers it.");
-    scene.mentions(1, "Nothing of it is due, and nothing holds it.");
+    scene.mentions(0, "A manual trigger of 2026-11-25T12:00:00Z (30 s ago) waits for it (t-1).");
+    scene.mentions(0, "It has no schedule: it runs only when triggered manually.");
+    scene.mentions(1, "Nothing is due, and nothing blocks it.");
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Subject<'_> {
         said.extend(self.due(record, records));
         said.extend(self.silent(record));
         if said.is_empty() {
-            said.push(Sentence::new(Part::Waits, "Nothing of it is due, and nothing holds it."));
+            said.push(Sentence::new(Part::Waits, "Nothing is due, and nothing blocks it."));
         }
         said.extend(self.last(record));
         said
@@ -44,7 +44,7 @@ impl Subject<'_> {
         let (job, now) = (&self.job.name, self.facts.now);
         let config = self.job.spec.config();
         let Some(cron) = config.cron.as_deref() else {
-            let text = "It has no schedule: it runs only when somebody triggers it.";
+            let text = "It has no schedule: it runs only when triggered manually.";
             return Sentence::new(Part::Next, text).with("schedule", &Page::Config(job));
         };
         let by = format!("{cron} in {}", config.zone());
@@ -91,21 +91,18 @@ impl Subject<'_> {
         let mut said = Vec::new();
         let mut say = |text: String| said.push(Sentence::new(Part::Waits, text).with(job, &Page::Job(job)));
         if self.job.rules.disabled {
-            say(format!("{job} is disabled: nothing of it begins until somebody enables it."));
+            say(format!("{job} is disabled: nothing starts until it is enabled."));
         }
         if self.job.sharding.disabled_items.contains(&self.item) {
-            say(format!(
-                "Item {} of {job} is disabled: nothing of it begins until somebody enables it.",
-                self.item
-            ));
+            say(format!("Item {} of {job} is disabled: nothing starts until it is enabled.", self.item));
         }
         if self.job.paused {
             say(format!(
-                "{job} is paused: scheduled times are recorded as missed (paused) until somebody resumes it."
+                "{job} is paused: scheduled times are recorded as missed (paused) until it is resumed."
             ));
         }
         if self.job.necessary.is_some() {
-            say(format!("The items of {job} are about to be assigned anew."));
+            say(format!("The items of {job} are about to be reassigned."));
         }
         said
     }
@@ -127,13 +124,13 @@ impl Subject<'_> {
         let said = said.with(format!("token {token}"), &Page::Run(job, self.item, record.token));
         let mut all = vec![said.with(&run.instance, &Page::Instance(&run.instance))];
         if run.held {
-            let text = "Its worker is told of it once the callback that all items of the fire start has been answered.";
+            let text = "It is sent to its worker once the callback for the start of all items of the fire has been answered.";
             all.push(Sentence::new(Part::Waits, text));
         }
         if run.cancelled {
             all.push(Sentence::new(
                 Part::Waits,
-                "Somebody has cancelled it: it ends as soon as its worker has stopped it.",
+                "It was cancelled: it ends as soon as its worker has stopped it.",
             ));
         }
         all.extend(self.lost(&run.instance));
@@ -197,7 +194,7 @@ impl Subject<'_> {
     fn trigger(&self) -> Option<Sentence> {
         let trigger = self.job.triggers.get(&self.item)?;
         let text = format!(
-            "A trigger by hand of {} waits for it ({}).",
+            "A manual trigger of {} waits for it ({}).",
             past(trigger.at, self.facts.now),
             trigger.id
         );
@@ -259,7 +256,7 @@ impl Subject<'_> {
         let ahead = until.since(self.facts.now);
         (ahead > ON_ITS_WAY).then(|| {
             let text = format!(
-                "Its last fire, {until}, lies in the future: a clock was ahead when it was written. It is silent until then; a trigger by hand runs it."
+                "Its last fire, {until}, lies in the future: a clock was ahead when it was written. It is silent until then; a manual trigger runs it."
             );
             Sentence::new(Part::Waits, text)
         })

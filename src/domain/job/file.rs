@@ -177,7 +177,7 @@ fn unknown(name: &str, value: &Value) -> Defect {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => "remove it".to_owned(),
     };
-    let defect = Defect::new(DefectKind::UnknownField, name, "there is no such field", remedy);
+    let defect = Defect::new(DefectKind::UnknownField, name, "unknown field", remedy);
     if meant.is_some_and(hidden) { defect } else { defect.with_value(value) }
 }
 

@@ -363,8 +363,7 @@ pub(super) fn refuse_rest(reader: &mut Reader) {
             Some(known) => format!("did you mean `{known}`?"),
             None => "remove it".to_owned(),
         };
-        let defect =
-            Defect::new(DefectKind::UnknownField, path, "there is no such field of the policy", remedy);
+        let defect = Defect::new(DefectKind::UnknownField, path, "unknown field of the policy", remedy);
         reader.defects.push(defect.with_value(&value));
     }
 }
@@ -444,8 +443,8 @@ mod tests {
 kind = \"cron\": it must be one of: simple, dataflow, command; choose one of them
 gap = \"never\": it must be one of: fire_at_end, skip; choose one of them
 retries.max_attempts = 0: only 1 to 100 is allowed; choose a number from 1 to 100
-retries.backof_ms = 5: there is no such field of the policy; did you mean `backoff_ms`?
-runTimeoutMs = 5: there is no such field of the policy; did you mean `run_timeout_ms`?";
+retries.backof_ms = 5: unknown field of the policy; did you mean `backoff_ms`?
+runTimeoutMs = 5: unknown field of the policy; did you mean `run_timeout_ms`?";
         assert_eq!(text, expected);
     }
 }
