@@ -103,9 +103,7 @@ fn a_registry_on_zookeeper_needs_servers_and_all_of_its_credentials() {
     let open = ["--zk", "h1:2181,h2:2181/root"];
     let refused = given(&open);
     assert_eq!(refused.code, Some(2));
-    assert!(
-        refused.err.contains("has 1 defect\n  zk = \"h1:2181,h2:2181/root\" (command line): everybody who")
-    );
+    assert!(refused.err.contains("has 1 defect\n  zk = \"h1:2181,h2:2181/root\" (command line): anyone who"));
     assert!(refused.err.contains("or say --insecure-registry"), "{}", refused.err);
     given(&[open[0], open[1], "--insecure-registry"]).ok();
     let table: &[(&[&str], &str)] = &[

@@ -224,7 +224,7 @@ impl Subject<'_> {
             let text = format!("It has had this owner since {}: {reason}.", past(*from, self.facts.now));
             said.push(Sentence::new(Part::Moved, text).with(from, &Page::Ownership(job)));
         } else if owner.is_some() {
-            let text = "This coordinator's history does not show since when.";
+            let text = "Since when it has had this owner is not in the history of this coordinator.";
             said.push(Sentence::new(Part::Moved, text).with("the history", &Page::Ownership(job)));
         }
         if let Some(Stay { instance, from, to: Some(to), end_reason, .. }) = last {

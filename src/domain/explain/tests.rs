@@ -416,7 +416,7 @@ fn an_item_that_a_wrong_clock_has_silenced() {
     scene.mentions(
         0,
         "Its last fire, 2026-11-25T13:00:00Z, lies in the future: a clock was ahead when it was written. It is silent until then; a \
-         trigger by hand runs it.",
+         manual trigger runs it.",
     );
     scene.mentions(0, "It runs next at 2026-11-25T13:01:00Z (in 60 min), by 0 * * * * ? in UTC.");
 }
