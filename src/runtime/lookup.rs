@@ -73,14 +73,14 @@ impl<K: Hash + Ord, V> Lookup<K, V> {
     /// All of it, in the order of the keys: sorted on each call.
     pub fn iter(&self) -> std::vec::IntoIter<(&K, &V)> {
         let mut all: Vec<_> = self.0.iter().collect();
-        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.sort_unstable_by_key(|(key, _)| *key);
         all.into_iter()
     }
 
     /// The same, with values that may be changed.
     pub fn iter_mut(&mut self) -> std::vec::IntoIter<(&K, &mut V)> {
         let mut all: Vec<_> = self.0.iter_mut().collect();
-        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.sort_unstable_by_key(|(key, _)| *key);
         all.into_iter()
     }
 
