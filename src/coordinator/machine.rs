@@ -136,8 +136,8 @@ impl Machine {
         // Records with a time from a wrong clock would outlast its error.
         let most = if self.cluster.clock_is_unknown(&self.io) { 0 } else { most };
         for _ in 0..most {
-            let Some((job, cause)) = self.schedule.next_turn() else { break };
-            self.all_jobs().advance(&job, cause);
+            let Some(job) = self.schedule.next_turn() else { break };
+            self.all_jobs().advance(&job);
         }
         if self.workers.has_leavers_to_look_at() {
             self.all_jobs().look_at_leavers();

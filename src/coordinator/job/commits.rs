@@ -27,22 +27,12 @@ impl AllJobs<'_> {
             } else if let Intent::Host { reserved, .. } = &intent {
                 turn.workers.release_slots(reserved);
             }
-            let rests = match &intent {
-                Intent::Host { plan, .. } if plan.rests => Some(plan.next),
-                _ => None,
-            };
             match &commit {
-                Commit::Committed(_) => {
-                    turn.done(name, job, intent);
-                    if let Some(until) = rests.filter(|_| job.writer.host_rests()) {
-                        // Only now: until the commit, the job stays due at the time that is being written.
-                        turn.set_calendar(name, job, until);
-                    }
-                }
+                Commit::Committed(_) => turn.done(name, job, intent),
                 other => turn.not_done(name, job, intent, other),
             }
         }
-        self.schedule.run_queue.insert_after_commit(name.clone());
+        self.schedule.run_queue.insert(name.clone());
         self.workers.leavers_may_go_on();
     }
 }

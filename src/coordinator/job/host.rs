@@ -43,7 +43,6 @@ impl JobTurn<'_> {
             next.filter(|due| plan.txn.writes.is_empty() && self.schedule.lead_time.reaches(*due, facts.now));
         if let Some(due) = ahead {
             plan = plan::ahead(view, job.cache.records(), &Facts { now: due, ..facts });
-            plan.rests &= waiting.is_empty();
         }
         self.note_waiting(name, job, &hosted, waiting);
         if fires {
@@ -100,33 +99,6 @@ impl JobTurn<'_> {
             explain: tracing::enabled!(tracing::Level::DEBUG),
             furthest_last_fire: self.io.now.wall.plus(self.io.settings.longest_silence),
         }
-    }
-
-    /// Whether the job is due by now, or so soon that its fire is written ahead now.
-    pub(crate) fn next_fire_is_near(&self, job: &JobState) -> bool {
-        job.wakeups.next().is_some_and(|next| {
-            next <= self.io.now.wall || self.schedule.lead_time.reaches(next, self.io.now.wall)
-        })
-    }
-
-    /// In builds with assertions, and so in each seed of the simulation: checks that the skipped plan would have
-    /// changed nothing, and that the job is due when that plan would have requested it.
-    pub(crate) fn check_rest(&self, name: &JobName, job: &JobState, view: &Job) {
-        let (hosted, in_user_code) = (self.hosted(name, job, view), self.in_user_code(name, job));
-        let facts = self.facts(job, view, &hosted, &in_user_code);
-        let plan = plan::host(view, job.cache.records(), &facts);
-        assert!(
-            plan.txn.writes.is_empty(),
-            "job {name} still has something to plan after its commit: {plan:?}"
-        );
-        let due = job.wakeups.next();
-        let same = match (due, plan.next) {
-            (Some(due), Some(next)) => self.schedule.lead_time.may_precede(due, next),
-            (due, next) => due == next,
-        };
-        // While nothing may start, the plan requests a turn at every scheduled time.
-        let same = same || facts.no_starts;
-        assert!(same, "job {name} is due at {due:?}, but its plan requests {:?}", plan.next);
     }
 
     /// An item of ours may still be run by a worker of another host, and only that host learns when the run ends. If
@@ -196,7 +168,7 @@ impl JobTurn<'_> {
     }
 
     /// The job is due by the wall clock a lead before `next`.
-    pub(crate) fn set_calendar(&mut self, name: &JobName, job: &mut JobState, next: Option<Time>) {
+    fn set_calendar(&mut self, name: &JobName, job: &mut JobState, next: Option<Time>) {
         let next = next.map(|due| self.schedule.lead_time.before(due, self.io.now.wall));
         if job.wakeups.next() == next {
             return;

@@ -18,7 +18,6 @@ use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
 use crate::job::txn::CHUNK;
 use crate::job::{AllJobs, JobTurn};
-use crate::schedule::run_queue::Cause;
 
 /// How long before a job is due nothing else is started for it: about the duration of a transaction and the reads after
 /// it.
@@ -36,10 +35,10 @@ impl AllJobs<'_> {
     }
 
     /// Gives a job its turn.
-    pub(crate) fn advance(&mut self, name: &JobName, cause: Cause) {
+    pub(crate) fn advance(&mut self, name: &JobName) {
         self.weigh_registrations(name);
         let Some((mut turn, job)) = self.turn_of(name) else { return };
-        let keep = turn.turn(name, job, cause);
+        let keep = turn.turn(name, job);
         job.shown.had_turn();
         if !keep && let Some(job) = self.jobs.all.remove(name) {
             self.shown_no_more(name, &job);
@@ -56,13 +55,10 @@ impl AllJobs<'_> {
 
 impl JobTurn<'_> {
     /// Takes the next step; false: the state of the job is no longer needed here.
-    fn turn(&mut self, name: &JobName, job: &mut JobState, cause: Cause) -> bool {
+    fn turn(&mut self, name: &JobName, job: &mut JobState) -> bool {
         if job.writer.is_busy() {
-            job.writer.disturb();
             return true;
         }
-        let alone = cause == Cause::OwnCommit && job.roster.is_settled() && job.operations.is_empty();
-        let rests = job.writer.take_rest() && alone;
         if let Some(at) = job.writer.waits_until(self.io.now.mono) {
             self.io.timers.insert((at, Timer::Job(name.clone())));
             return true;
@@ -85,7 +81,7 @@ impl JobTurn<'_> {
         if self.gathers(name, job) {
             return true;
         }
-        self.act(name, job, &view, rests);
+        self.act(name, job, &view);
         true
     }
 
@@ -152,8 +148,7 @@ impl JobTurn<'_> {
         }
     }
 
-    /// `rests`: the host's plan was committed just now, and leaves the host nothing to plan.
-    fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>, rests: bool) {
+    fn act(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) {
         // Before any decision that depends on it.
         if self.foreign_config(name, job, view) {
             return;
@@ -174,12 +169,6 @@ impl JobTurn<'_> {
             || self.commands(name, job, view)
             || self.run_background(name, job, view);
         if acted || !yields {
-            return;
-        }
-        if rests && !self.next_fire_is_near(job) {
-            if cfg!(debug_assertions) {
-                self.check_rest(name, job, view);
-            }
             return;
         }
         if self.host(name, job, view) {

@@ -40,7 +40,7 @@ impl BackgroundBudget {
 
     /// The next job that can have its turn.
     pub(crate) fn pop(&mut self) -> Option<JobName> {
-        if self.under_way < MOST { self.waiting.pop().map(|(job, _)| job) } else { None }
+        if self.under_way < MOST { self.waiting.pop() } else { None }
     }
 }
 

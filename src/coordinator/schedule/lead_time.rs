@@ -61,11 +61,6 @@ impl LeadTime {
         if early > now { early } else { due }
     }
 
-    /// Whether a job that is due by the wall clock at `at` may be due for the scheduled time `due`, with any lead time.
-    pub(crate) fn may_precede(&self, at: Time, due: Time) -> bool {
-        at <= due && due.since(at) <= self.most
-    }
-
     /// Whether a future scheduled time is near enough to write its runs.
     pub(crate) fn reaches(&self, due: Time, now: Time) -> bool {
         now < due && due.minus(self.lead) <= now

@@ -14,7 +14,7 @@ use rosterd_domain::time::Time;
 use background::BackgroundBudget;
 use due_times::DueTimes;
 use lead_time::LeadTime;
-use run_queue::{Cause, RunQueue};
+use run_queue::RunQueue;
 use single_flight::SingleFlight;
 
 /// The order of turns.
@@ -42,8 +42,8 @@ impl Schedule {
     }
 
     /// Takes the job that has the next turn. Returns it with the cause of its turn.
-    pub(crate) fn next_turn(&mut self) -> Option<(JobName, Cause)> {
-        self.run_queue.pop().or_else(|| Some((self.background.pop()?, Cause::Event)))
+    pub(crate) fn next_turn(&mut self) -> Option<JobName> {
+        self.run_queue.pop().or_else(|| self.background.pop())
     }
 
     /// Returns when the next job is due by the wall clock, or the next waiting run has to be sent.

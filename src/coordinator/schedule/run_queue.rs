@@ -12,9 +12,9 @@ pub(crate) struct RunQueue {
     first: VecDeque<JobName>,
     order: VecDeque<JobName>,
     last: VecDeque<JobName>,
-    /// All queued jobs with their lane and cause. A job that was moved ahead may still be in a lower lane, where it is
+    /// All queued jobs with their lane. A job that was moved ahead may still be in a lower lane, where it is
     /// ignored.
-    known: HashMap<JobName, Queued>,
+    known: HashMap<JobName, Lane>,
     /// How many turns in a row others had while the last lane waited.
     waited: u32,
 }
@@ -27,56 +27,33 @@ enum Lane {
     First,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Queued {
-    lane: Lane,
-    cause: Cause,
-}
-
-/// Why a job has a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Its transaction has ended, and nothing else.
-    OwnCommit,
-    /// Something happened to it.
-    Event,
-}
-
 /// The last lane has one turn in this many.
 const LAST_HAS_ONE_IN: u32 = 4;
 
 impl RunQueue {
     /// Adds a job to the normal lane, unless it is in that or a higher one.
     pub(crate) fn insert(&mut self, job: JobName) {
-        self.put(job, Lane::InOrder, Cause::Event);
-    }
-
-    /// The same, for a job whose transaction has ended.
-    pub(crate) fn insert_after_commit(&mut self, job: JobName) {
-        self.put(job, Lane::InOrder, Cause::OwnCommit);
+        self.put(job, Lane::InOrder);
     }
 
     /// Adds a job to the first lane.
     pub(crate) fn insert_first(&mut self, job: JobName) {
-        self.put(job, Lane::First, Cause::Event);
+        self.put(job, Lane::First);
     }
 
     /// Adds a job to the last lane, unless it waits already.
     pub(crate) fn insert_last(&mut self, job: JobName) {
-        self.put(job, Lane::Last, Cause::Event);
+        self.put(job, Lane::Last);
     }
 
-    fn put(&mut self, job: JobName, lane: Lane, cause: Cause) {
+    fn put(&mut self, job: JobName, lane: Lane) {
         if let Some(known) = self.known.get_mut(&job) {
-            if cause == Cause::Event {
-                known.cause = Cause::Event;
-            }
-            if known.lane >= lane {
+            if *known >= lane {
                 return;
             }
-            known.lane = lane;
+            *known = lane;
         } else {
-            self.known.insert(job.clone(), Queued { lane, cause });
+            self.known.insert(job.clone(), lane);
         }
         self.queue(lane).push_back(job);
     }
@@ -89,9 +66,8 @@ impl RunQueue {
         }
     }
 
-    /// Removes the next job, from the first lane or the one that has waited longest. Returns it with the cause of its
-    /// turn.
-    pub(crate) fn pop(&mut self) -> Option<(JobName, Cause)> {
+    /// Removes the next job, from the first lane or the one that has waited longest.
+    pub(crate) fn pop(&mut self) -> Option<JobName> {
         let last_has_its_turn = self.waited + 1 >= LAST_HAS_ONE_IN;
         let lanes = match last_has_its_turn {
             true => [Lane::First, Lane::Last, Lane::InOrder],
@@ -102,11 +78,11 @@ impl RunQueue {
         Some(popped)
     }
 
-    fn pop_from(&mut self, lane: Lane) -> Option<(JobName, Cause)> {
+    fn pop_from(&mut self, lane: Lane) -> Option<JobName> {
         while let Some(job) = self.queue(lane).pop_front() {
-            if self.known.get(&job).is_some_and(|known| known.lane == lane) {
-                let known = self.known.remove(&job)?;
-                return Some((job, known.cause));
+            if self.known.get(&job) == Some(&lane) {
+                self.known.remove(&job);
+                return Some(job);
             }
         }
         None
@@ -131,33 +107,13 @@ mod tests {
         JobName::new(name).unwrap()
     }
 
-    fn pop(queue: &mut RunQueue) -> Option<JobName> {
-        queue.pop().map(|(job, _)| job)
-    }
-
-    #[test]
-    fn whatever_else_happens_to_a_job_is_another_cause_than_its_commit() {
-        let mut queue = RunQueue::default();
-        queue.insert_after_commit(job("a"));
-        assert_eq!(queue.pop(), Some((job("a"), Cause::OwnCommit)));
-        queue.insert_after_commit(job("a"));
-        queue.insert_last(job("a"));
-        assert_eq!(queue.pop(), Some((job("a"), Cause::Event)));
-        queue.insert_first(job("a"));
-        queue.insert_after_commit(job("a"));
-        assert_eq!((queue.pop(), queue.pop()), (Some((job("a"), Cause::Event)), None));
-    }
-
     #[test]
     fn a_job_that_comes_up_again_does_not_overtake() {
         let mut queue = RunQueue::default();
         queue.extend(["b", "a", "b"].map(job));
-        assert_eq!(pop(&mut queue), Some(job("b")));
+        assert_eq!(queue.pop(), Some(job("b")));
         queue.insert(job("b"));
-        assert_eq!(
-            [pop(&mut queue), pop(&mut queue), pop(&mut queue)],
-            [Some(job("a")), Some(job("b")), None]
-        );
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(job("a")), Some(job("b")), None]);
         assert!(queue.is_empty());
     }
 
@@ -169,7 +125,7 @@ mod tests {
         queue.insert_first(job("d"));
         queue.insert_first(job("c"));
         queue.insert(job("d"));
-        let all: Vec<_> = std::iter::from_fn(|| pop(&mut queue)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(all, ["c", "d", "a", "b"].map(job));
         assert!(queue.is_empty());
     }
@@ -179,11 +135,11 @@ mod tests {
         let mut queue = RunQueue::default();
         (0..1000).for_each(|n| queue.insert_last(job(&format!("said-{n}"))));
         queue.extend(["a", "b", "c", "d", "said-7"].map(job));
-        let first: Vec<_> = std::iter::from_fn(|| pop(&mut queue)).take(7).collect();
+        let first: Vec<_> = std::iter::from_fn(|| queue.pop()).take(7).collect();
         assert_eq!(first, ["a", "b", "c", "said-0", "d", "said-7", "said-1"].map(job));
         queue.insert_first(job("e"));
-        assert_eq!(pop(&mut queue), Some(job("e")));
-        let rest: Vec<_> = std::iter::from_fn(|| pop(&mut queue)).collect();
+        assert_eq!(queue.pop(), Some(job("e")));
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!((rest.len(), queue.is_empty()), (997, true), "each has one turn");
     }
 }

@@ -176,22 +176,3 @@ fn a_run_that_its_worker_never_names_is_ended_for_it() {
     let version = machine.workers.here()[&id].link.version();
     assert_eq!(tell(&mut machine, 5, Some(2)), Some(Reported::Forgotten(version)));
 }
-
-/// Regression: after the commit of a report a job rested although its next fire was near enough to be written ahead.
-#[test]
-fn a_job_does_not_rest_while_its_fire_is_written_ahead() {
-    let (mut machine, _, name) = at_work();
-    let lead = machine.io.settings.ahead.0;
-    let now = machine.io.now.wall;
-    for (next, is_near) in [
-        (None, false),
-        (Some(now), true),
-        (Some(now.plus(lead / 2)), true),
-        (Some(now.plus(lead * 2)), false),
-    ] {
-        machine.jobs.all.get_mut(&name).unwrap().wakeups.put_next(next);
-        let mut all = machine.all_jobs();
-        let (turn, job) = all.turn_of(&name).unwrap();
-        assert_eq!(turn.next_fire_is_near(job), is_near, "{next:?}");
-    }
-}

@@ -39,11 +39,6 @@ impl Roster {
         self.hosted.is_empty() && self.registering.is_empty() && self.unregistering.is_empty()
     }
 
-    /// Whether no worker here waits to join the job or to leave it.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.registering.is_empty() && self.unregistering.is_empty()
-    }
-
     // ---- the hosted
 
     /// Returns the workers here that have registered the job.

@@ -42,10 +42,6 @@ pub(crate) struct Writer {
     slots_in_doubt: Vec<BTreeMap<WorkerId, u32>>,
     /// The last transaction was the host's: others have the next turn.
     host_wrote_last: bool,
-    /// Something happened to the job while the transaction was in flight.
-    disturbed: bool,
-    /// The host's transaction was committed, and leaves the host nothing to plan in the next turn.
-    rests: bool,
     /// Background work waits for the fire that is near.
     deferred_for_fire: bool,
 }
@@ -83,7 +79,6 @@ impl Writer {
     }
 
     pub(crate) fn begin_writing(&mut self, intent: Intent) {
-        (self.disturbed, self.rests) = (false, false);
         self.under_way = UnderWay::Writing(intent);
     }
 
@@ -131,23 +126,6 @@ impl Writer {
     /// The records show which runs have started. Returns the slots that were in doubt.
     pub(crate) fn take_doubts(&mut self) -> Vec<BTreeMap<WorkerId, u32>> {
         std::mem::take(&mut self.slots_in_doubt)
-    }
-
-    /// The job had a turn while it was busy: its next turn has other causes besides the commit.
-    pub(crate) fn disturb(&mut self) {
-        self.disturbed = true;
-    }
-
-    /// The host's transaction was committed, and leaves the host nothing to plan; false: the job was disturbed
-    /// meanwhile.
-    pub(crate) fn host_rests(&mut self) -> bool {
-        self.rests = !self.disturbed;
-        self.rests
-    }
-
-    /// Returns whether the host has nothing to plan in the turn that starts, and clears that mark.
-    pub(crate) fn take_rest(&mut self) -> bool {
-        std::mem::take(&mut self.rests)
     }
 
     /// The transaction in flight is the host's.
