@@ -2,6 +2,8 @@
 //! coordinator's and the job's name; the first one leads. So leaders spread evenly, and a coordinator that joins or
 //! leaves moves only its own leaderships. It is a preference, never a right: the election decides.
 
+use std::cell::LazyCell;
+
 use crate::id::{CoordinatorId, JobName};
 
 /// How many of `others` rank before `me` for this job; 0: `me` should lead.
@@ -10,12 +12,9 @@ pub fn rank<'a>(
     me: &CoordinatorId,
     others: impl IntoIterator<Item = &'a CoordinatorId>,
 ) -> usize {
-    let mut others = others.into_iter().peekable();
-    if others.peek().is_none() {
-        return 0;
-    }
-    let mine = (weight(job, me), me);
-    others.filter(|other| (weight(job, other), *other) > mine).count()
+    // Not computed by a coordinator that is alone.
+    let mine = LazyCell::new(|| weight(job, me));
+    others.into_iter().filter(|other| (weight(job, other), *other) > (*mine, me)).count()
 }
 
 /// The same on every build: FNV-1a, its bits mixed once more, since names differ in few places.

@@ -218,11 +218,11 @@ impl Paths {
     }
 
     fn below(&self, job: &JobName, folder: &str) -> Path {
-        self.join(job, &[folder])
+        self.path(job, &[folder])
     }
 
     /// These parts behind each other, below the job. Each run needs a dozen paths, so no formatter is involved.
-    fn join(&self, job: &JobName, parts: &[&str]) -> Path {
+    fn path(&self, job: &JobName, parts: &[&str]) -> Path {
         let below = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut path = String::with_capacity(self.jobs.len() + job.as_str().len() + 2 + below);
         path.push_str(&self.jobs);
@@ -234,11 +234,7 @@ impl Paths {
     }
 
     fn of_item(&self, job: &JobName, folder: &str, item: Item, below: &str) -> Path {
-        self.join(job, &[folder, &item.0.to_string(), below])
-    }
-
-    fn at(&self, job: &JobName, below: fmt::Arguments<'_>) -> Path {
-        self.below(job, &below.to_string())
+        self.path(job, &[folder, &item.0.to_string(), below])
     }
 
     pub(crate) fn job(&self, job: &JobName) -> Path {
@@ -259,7 +255,7 @@ impl Paths {
     }
 
     pub(crate) fn server(&self, job: &JobName, server: &ServerAddress) -> Path {
-        self.at(job, format_args!("servers/{server}"))
+        self.path(job, &["servers/", server.as_str()])
     }
 
     pub(crate) fn instances(&self, job: &JobName) -> Path {
@@ -267,7 +263,7 @@ impl Paths {
     }
 
     pub(crate) fn instance(&self, job: &JobName, instance: &InstanceId) -> Path {
-        self.at(job, format_args!("instances/{instance}"))
+        self.path(job, &["instances/", instance.as_str()])
     }
 
     pub(crate) fn foreign_triggers(&self, job: &JobName) -> Path {
@@ -275,7 +271,7 @@ impl Paths {
     }
 
     pub(crate) fn foreign_trigger(&self, job: &JobName, instance: &InstanceId) -> Path {
-        self.at(job, format_args!("trigger/{instance}"))
+        self.path(job, &["trigger/", instance.as_str()])
     }
 
     /// The assignment; its version is the generation.
@@ -326,7 +322,7 @@ impl Paths {
     }
 
     pub(crate) fn failover_item(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("leader/failover/items/{item}"))
+        self.of_item(job, "leader/failover/items/", item, "")
     }
 
     pub(crate) fn started(&self, job: &JobName, item: Item) -> Path {
@@ -363,7 +359,7 @@ impl Paths {
     pub(crate) fn incarnation(&self, job: &JobName, name: &str) -> Option<Path> {
         // The rule for a worker's name is the rule for one path segment.
         WorkerId::check(name).ok()?;
-        Some(self.join(job, &["rosterd/incarnation/", name]))
+        Some(self.path(job, &["rosterd/incarnation/", name]))
     }
 
     /// The folder of the name under which a job is prepared; exists until the job has an incarnation.
@@ -374,7 +370,7 @@ impl Paths {
     /// The name is a part of the path for the same reason as an incarnation's. `None`: the name is not valid.
     pub(crate) fn prepared(&self, job: &JobName, name: &str) -> Option<Path> {
         WorkerId::check(name).ok()?;
-        Some(self.join(job, &["rosterd/prepared/", name]))
+        Some(self.path(job, &["rosterd/prepared/", name]))
     }
 
     /// The folder of all offsets.
@@ -391,7 +387,7 @@ impl Paths {
     }
 
     pub(crate) fn own_instance(&self, job: &JobName, instance: &InstanceId) -> Path {
-        self.at(job, format_args!("rosterd/instances/{instance}"))
+        self.path(job, &["rosterd/instances/", instance.as_str()])
     }
 
     pub(crate) fn triggers(&self, job: &JobName) -> Path {
@@ -399,7 +395,7 @@ impl Paths {
     }
 
     pub(crate) fn trigger(&self, job: &JobName, item: Item) -> Path {
-        self.at(job, format_args!("rosterd/triggers/{item}"))
+        self.of_item(job, "rosterd/triggers/", item, "")
     }
 
     /// The nodes below which a change gives hints about a job, and whether their descendants count; never the job's own
@@ -433,7 +429,7 @@ impl Paths {
     }
 
     pub(crate) fn command(&self, job: &JobName, name: &CommandName) -> Path {
-        self.at(job, format_args!("rosterd/commands/{name}"))
+        self.path(job, &["rosterd/commands/", name.as_str()])
     }
 
     /// What kind of node this is.
@@ -538,7 +534,7 @@ mod tests {
             paths.watched(&job).iter().any(tells)
         };
         for folder in DECISION {
-            assert!(covers(&paths.at(&job, format_args!("{folder}"))), "{folder}");
+            assert!(covers(&paths.below(&job, folder)), "{folder}");
         }
         assert!(covers(&paths.started(&job, Item(0))) && covers(&paths.completed(&job, Item(0))));
         assert!(covers(&paths.sharding(&job)) && covers(&paths.trigger(&job, Item(0))));

@@ -2,9 +2,11 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// What is stored of a key.
 pub fn digest(key: &str) -> String {
-    Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(key.as_bytes()))
 }
 
 /// Whether `shown` is the key whose digest is `stored`; takes the same time for any wrong key.

@@ -2,6 +2,7 @@
 
 pub mod code;
 pub mod frame;
+mod hex;
 pub mod jobs;
 pub mod key;
 pub mod limits;

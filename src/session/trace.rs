@@ -8,6 +8,8 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// Names a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub [u8; 16]);
@@ -49,36 +51,21 @@ impl FireTrace {
     /// The header `traceparent` for the user code of a run.
     #[must_use]
     pub fn parent(&self, item: Item, token: Token, sampled: bool) -> String {
-        let mut parent = String::with_capacity("00-".len() + 32 + 1 + 16 + "-00".len());
-        parent.push_str("00-");
-        write_hex(&self.id().0, &mut parent);
-        parent.push('-');
-        write_hex(&self.run(item, token).0, &mut parent);
-        parent.push_str(if sampled { "-01" } else { "-00" });
-        parent
+        let flags = if sampled { "01" } else { "00" };
+        format!("00-{}-{}-{flags}", self.id(), self.run(item, token))
     }
 }
 
 impl std::fmt::Display for TraceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut text = String::with_capacity(2 * self.0.len());
-        write_hex(&self.0, &mut text);
-        f.write_str(&text)
+        f.write_str(&hex(&self.0))
     }
 }
 
 impl std::fmt::Display for SpanId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut text = String::with_capacity(2 * self.0.len());
-        write_hex(&self.0, &mut text);
-        f.write_str(&text)
+        f.write_str(&hex(&self.0))
     }
-}
-
-/// Each Trigger has two of these, so it is not done byte by byte by the formatter.
-fn write_hex(bytes: &[u8], text: &mut String) {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
-    bytes.iter().for_each(|byte| text.extend([digit(byte >> 4), digit(*byte)]));
 }
 
 fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {

@@ -41,27 +41,6 @@ pub(super) fn ahead(draft: &mut Draft<'_>) {
             start::begin(draft, seat, &waiting, &kind);
         }
     }
-    look_further(draft);
-}
-
-/// Sets the timer to the next scheduled time of any item: to this one again, which is still to come, if not all of it was
-/// started. [`super::due`] would pass over it, since by the facts it is now.
-fn look_further(draft: &mut Draft<'_>) {
-    let (job, records) = (draft.job, draft.before);
-    if job.spec.policy().run_timeout.is_some() {
-        // Runs in flight may time out before that.
-        draft.left_open = true;
-        return;
-    }
-    for (item, (_, before)) in records.range(..Item(job.rules.items)) {
-        if draft.seat(*item).is_some() && !draft.disabled(*item) {
-            let record = draft.changed.get(item).unwrap_or(before);
-            let next = draft.timeline.of(record).next(record.last_fire);
-            // An earlier time than this one still waits to be accounted for.
-            draft.left_open |= next.is_some_and(|next| next < draft.facts.now);
-            draft.look_at(next);
-        }
-    }
 }
 
 /// Whether this scheduled time is all that has to be accounted for.

@@ -71,9 +71,6 @@ pub struct Plan {
     /// There was more to do than fits in one transaction: plan again at once. `next` and `waiting` then cover only some
     /// of the items.
     pub more: bool,
-    /// After the commit, and until `next`, planning again from what this leaves changes nothing and asks for the same
-    /// `next`: the turn after the commit need not plan. Only a plan that starts or ends runs, and does nothing else, rests.
-    pub rests: bool,
 }
 
 impl fmt::Display for FireResult {

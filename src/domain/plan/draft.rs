@@ -29,8 +29,6 @@ pub(super) struct Draft<'a> {
     pub(super) taken_away: BTreeSet<Item>,
     /// Items whose next timer is computed once everything is decided.
     pub(super) looked_at: Vec<Item>,
-    /// The timer of this plan does not cover everything: see [`Plan::rests`].
-    pub(super) left_open: bool,
     generation_guarded: bool,
     /// Bytes of the offsets of runs that end with this plan.
     bytes: usize,
@@ -74,7 +72,6 @@ impl<'a> Draft<'a> {
             taken_away: BTreeSet::new(),
             looked_at: Vec::new(),
             bytes: 0,
-            left_open: false,
             generation_guarded: false,
             job,
             facts,
@@ -197,34 +194,11 @@ impl<'a> Draft<'a> {
         self.plan.next = [self.plan.next, at].into_iter().flatten().min();
     }
 
-    /// Whether [`Plan::rests`]: every change is a start or an end with nothing left to follow, and nothing waits.
-    fn rests(&self) -> bool {
-        let plain = |entry: &Entry| match entry {
-            Entry::Started { item, .. } | Entry::Ended { item, requeued: false, .. } => Some(*item),
-            Entry::Ended { .. } | Entry::NotRun { .. } => None,
-        };
-        let waits = self.left_open
-            || self.plan.more
-            || self.facts.no_starts
-            || !self.plan.waiting.is_empty()
-            || !self.plan.offsets.is_empty()
-            || !self.taken_away.is_empty()
-            || !self.facts.in_user_code.is_empty()
-            // It may become ready without another turn for this job.
-            || self.facts.hosted.values().any(|hosted| !hosted.ready);
-        if waits || !self.job.rules.monitor || self.job.rules.announces() {
-            return false;
-        }
-        let changed: Option<BTreeSet<Item>> = self.plan.entries.iter().map(plain).collect();
-        changed.is_some_and(|changed| !changed.is_empty() && changed.len() == self.changed.len())
-    }
-
     pub(super) fn finish(mut self) -> Plan {
         let job = self.name();
         let mut mirrors = std::mem::take(&mut self.plan.txn.writes);
         let mut writes = Vec::with_capacity(self.changed.len() + mirrors.len());
         let mut records = Vec::with_capacity(self.changed.len());
-        self.plan.rests = self.rests();
         for (item, record) in self.changed {
             let before = self.before.get(&item);
             let expect = before.map(|(version, _)| *version);

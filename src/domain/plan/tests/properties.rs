@@ -374,46 +374,6 @@ proptest! {
         assert!(dead.is_disjoint(&left), "the dead still run something");
     }
 
-    /// After a plan that rests there is nothing to plan until its next time, and that is the time that would be asked for.
-    /// It stays so if workers become ready, which gives the job no turn of its own.
-    #[test]
-    fn a_plan_that_rests_leaves_nothing_to_plan(mut world in world()) {
-        for _ in 0..4 {
-            let plan = world.plan();
-            world.commit(&plan);
-            if plan.rests && !plan.txn.writes.is_empty() {
-                world.hosted.values_mut().for_each(|hosted| hosted.ready = true);
-                let again = world.plan();
-                assert!(again.txn.writes.is_empty() && again.waiting.is_empty(), "{again:#?} after {plan:#?}");
-                assert_eq!(again.next, plan.next, "after {plan:#?}");
-            }
-        }
-    }
-
-    /// The same of what is started ahead, from then until its next time.
-    #[test]
-    fn a_plan_ahead_that_rests_leaves_nothing_to_plan(mut world in world()) {
-        (world.no_starts, world.most_writes) = (false, usize::MAX);
-        world.hosted.values_mut().for_each(|hosted| hosted.free *= 8);
-        let Some(due) = world.settle().next.filter(|due| *due > world.now) else { return Ok(()) };
-        // As near to it as fires are written ahead.
-        world.now = world.now.max(due.minus(Duration::from_millis(100)));
-        let settled = world.settle();
-        if settled.next != Some(due) {
-            return Ok(());
-        }
-        let now = std::mem::replace(&mut world.now, due);
-        let early = ahead(&world.job, &world.records, &world.facts());
-        world.commit(&early);
-        world.now = now;
-        if early.rests && settled.waiting.is_empty() {
-            world.hosted.values_mut().for_each(|hosted| hosted.ready = true);
-            let again = world.plan();
-            assert!(again.txn.writes.is_empty(), "{again:#?} after {early:#?}");
-            assert_eq!(again.next, early.next, "after {early:#?}");
-        }
-    }
-
     /// What is started ahead of a scheduled time is what would have been started then, and is left alone at that time.
     #[test]
     fn what_is_started_ahead_would_have_been_started_at_the_time(mut world in world()) {
