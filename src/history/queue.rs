@@ -236,3 +236,43 @@ impl Queue {
         self.lock().rows.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn put(queue: &Queue) {
+        let (job, principal) = (None, None);
+        queue.put(Time(0), What::Event { job, kind: EventKind::Worker, text: String::new(), principal });
+    }
+
+    /// Returns once the consumer waits for this many rows: it says so under the lock that it gives up when it sleeps.
+    fn wait_until_it_wants(queue: &Queue, rows: usize) {
+        let step = Duration::from_millis(1);
+        let wants = (0..DEADLINE.as_millis()).any(|_| {
+            std::thread::park_timeout(step);
+            queue.lock().wanted == rows
+        });
+        assert!(wants, "it does not wait for {rows} rows");
+    }
+
+    #[test]
+    fn the_consumer_is_woken_by_the_first_row_and_by_a_full_batch() {
+        let queue = Arc::new(Queue::new(10, 1000));
+        let (taken, result) = channel();
+        let consumer = queue.clone();
+        std::thread::spawn(move || taken.send(consumer.take(3, LONG, LONG).map(|rows| rows.len())));
+        wait_until_it_wants(&queue, 1);
+        put(&queue);
+        wait_until_it_wants(&queue, 3);
+        put(&queue);
+        put(&queue);
+        assert_eq!(result.recv_timeout(DEADLINE), Ok(Some(3)));
+    }
+}
