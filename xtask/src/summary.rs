@@ -17,7 +17,14 @@ pub(crate) struct Tally {
     pub(crate) not_run: u64,
     /// Those that failed, if their runner names each in its own line.
     pub(crate) names: Vec<String>,
+    /// The beginning of what they said, if their runner prints that after a line with their name.
+    pub(crate) said: Vec<String>,
+    /// How many of the next lines belong to that.
+    pub(crate) listening: usize,
 }
+
+/// That much of what a failed test said is shown again at the end.
+const LINES_SAID: usize = 6;
 
 impl Tally {
     /// Subtracts tests that are counted as passed but did not run.
@@ -26,10 +33,17 @@ impl Tally {
         Self { passed, not_run: self.not_run + not_run, ..self }
     }
 
-    /// Adds the name of a failed test in this line, once.
+    /// Takes a line of a runner: the name of a failed test, once, or what such a test said.
     pub(crate) fn name(&mut self, line: &str) {
         let name = failed(line).filter(|name| !self.names.contains(name));
+        let is_new = name.is_some();
         self.names.extend(name);
+        if says(line) && (is_new || !line.contains(" <<< ")) {
+            self.listening = LINES_SAID;
+        } else if self.listening > 0 {
+            self.listening -= 1;
+            self.said.push(plain(line).trim_end().to_owned());
+        }
     }
 }
 
@@ -61,6 +75,7 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.not_run += other.not_run;
+        self.said.extend(other.said);
         for name in other.names {
             if !self.names.contains(&name) {
                 self.names.push(name);
@@ -219,6 +234,14 @@ pub(crate) fn failed(line: &str) -> Option<String> {
     Some(rule.split("  ").next().unwrap_or(rule).to_owned())
 }
 
+/// After this line follows what a failed test said: `---- a::b stdout ----` of Rust, `<<< FAILURE!` of Surefire.
+fn says(line: &str) -> bool {
+    let line = plain(line);
+    let line = line.trim();
+    line.starts_with("---- ") && line.ends_with(" stdout ----")
+        || line.starts_with("[ERROR] ") && line.contains(" <<< ")
+}
+
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
     let pair = |text: &'_ str| -> Option<(u64, usize)> {
         let (count, _) = text.split_once(' ')?;
@@ -248,7 +271,7 @@ mod tests {
     }
 
     fn of(passed: u64, failed: u64, not_run: u64) -> Tally {
-        Tally { passed, failed, not_run, names: Vec::new() }
+        Tally { passed, failed, not_run, ..Tally::default() }
     }
 
     #[test]
@@ -308,6 +331,23 @@ mod tests {
         tally.name(said[0].0);
         tally += Tally { names: vec!["a::b".into(), "c".into()], ..of(0, 1, 0) };
         assert_eq!(tally.names, ["a::b", "c"]);
+    }
+
+    #[test]
+    fn the_end_tells_what_a_failed_test_said() {
+        let said = [
+            "[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!",
+            "expected: <a> but was: <b>\n",
+            "---- a::b stdout ----",
+            "panicked",
+            "[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!",
+        ];
+        let mut tally = Tally::default();
+        said.iter().for_each(|line| tally.name(line));
+        (0..20).for_each(|_| tally.name("at org.example"));
+        assert_eq!(tally.said[..2], ["expected: <a> but was: <b>", "panicked"]);
+        assert_eq!(tally.said.len(), 1 + LINES_SAID);
+        assert_eq!(tally.names, ["org.example.ATest.shows"]);
     }
 
     #[test]

@@ -361,8 +361,8 @@ impl Counts {
         self.times.extend(timed(line));
         match (rust(line), which) {
             (Some(said), Summaries::Last) => {
-                let names = std::mem::take(&mut self.tally.names);
-                self.tally = Tally { names, ..said };
+                let so_far = std::mem::take(&mut self.tally);
+                self.tally = Tally { passed: said.passed, failed: said.failed, ..so_far };
             }
             (Some(said), Summaries::All) => self.tally += said,
             (None, _) => self.tally.name(line),
@@ -396,6 +396,9 @@ fn close(all: &[Done], split: &Split) -> bool {
         for test in &tally.names {
             println!("    FAILED  {name}: {test}");
         }
+        for line in &tally.said {
+            println!("            {line}");
+        }
     }
     for (part, took) in &split.parts {
         println!("    {:>9}  {part}", seconds(*took));
@@ -415,7 +418,7 @@ mod tests {
     use super::*;
 
     fn of(passed: u64, failed: u64, not_run: u64) -> Tally {
-        Tally { passed, failed, not_run, names: Vec::new() }
+        Tally { passed, failed, not_run, ..Tally::default() }
     }
 
     fn words(text: &str) -> Vec<String> {

@@ -4,6 +4,7 @@ import io.rosterd.elasticjob.OneOffJobBootstrap;
 import io.rosterd.elasticjob.RosterdConfiguration;
 import io.rosterd.elasticjob.RosterdRegistryCenter;
 import io.rosterd.elasticjob.ScheduleJobBootstrap;
+import io.rosterd.harness.Wait;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 
@@ -12,7 +13,10 @@ final class OnRosterd implements Scheduler {
     private final RosterdRegistryCenter center;
 
     OnRosterd(String servers, String namespace) {
-        center = new RosterdRegistryCenter(new RosterdConfiguration(servers, namespace));
+        RosterdConfiguration configuration = new RosterdConfiguration(servers, namespace);
+        // However busy the machine is, the items of one fire are one batch, as they are in Elastic-Job.
+        configuration.setGatherMilliseconds(Wait.PATIENCE.toMillis());
+        center = new RosterdRegistryCenter(configuration);
         center.init();
     }
 
