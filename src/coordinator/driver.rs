@@ -112,6 +112,7 @@ pub struct Driver {
     /// Streams whose next frame waits for room.
     waiting: Waiting,
     hints: rosterd_registry::Hints,
+    /// In the order of their numbers, since they are closed in this order when the driver ends.
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
     last_request: RequestId,

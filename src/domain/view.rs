@@ -1,6 +1,5 @@
 //! A job as decisions see it: its nodes decoded once, with the rules that follow from its configuration.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use crate::id::{
 use crate::item::{Ahead, Record};
 use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
 use crate::mutants;
-use crate::schedule::{GapPolicy, Schedule};
+use crate::schedule::{GapPolicy, Recent, Schedule};
 use crate::sharding::Sharding;
 use crate::snapshot::{Announced, Command, ForeignTrigger, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
@@ -257,17 +256,8 @@ pub struct Timeline<'a> {
     before: &'a [(Time, Option<Schedule>)],
     /// Expression and zone of the schedule.
     stated: Option<(&'a str, &'a str)>,
-    /// The last answers, the latest first. Each is valid for every question from the one asked up to the answer, since
-    /// most items ask the same.
-    known: Cell<[Option<Known>; KNOWN]>,
-}
-
-const KNOWN: usize = 4;
-
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    asked: Time,
-    next: Option<Time>,
+    /// Most items ask the same.
+    recent: Recent,
 }
 
 /// The end of time, for the current schedule.
@@ -279,7 +269,7 @@ impl<'a> Timeline<'a> {
         let Rules { schedule, before, .. } = &job.rules;
         let config = job.spec.config();
         let stated = config.cron.as_deref().map(|cron| (cron, config.zone()));
-        Self { schedule: schedule.as_ref(), before, stated, known: Cell::new([None; KNOWN]) }
+        Self { schedule: schedule.as_ref(), before, stated, recent: Recent::default() }
     }
 
     /// The spans of (after, until] in order, each with the schedule that is in force; those outside are empty.
@@ -295,19 +285,10 @@ impl<'a> Timeline<'a> {
 
     /// The first scheduled time after `after`.
     pub fn next(&self, after: Time) -> Option<Time> {
-        let mut known = self.known.get();
-        let holds = |known: &&Known| known.asked <= after && known.next.is_none_or(|next| after < next);
-        if let Some(known) = known.iter().flatten().find(holds) {
-            return known.next;
-        }
-        let next = self.find_next(after);
-        known.rotate_right(1);
-        known[0] = Some(Known { asked: after, next });
-        self.known.set(known);
-        next
+        self.recent.next(after, || self.search(after))
     }
 
-    fn find_next(&self, after: Time) -> Option<Time> {
+    fn search(&self, after: Time) -> Option<Time> {
         // After the last change of schedule, which is nearly always, only the current one counts.
         if self.before.last().is_none_or(|(at, _)| *at <= after) {
             return self.schedule?.next(after);
@@ -386,7 +367,7 @@ mod tests {
         let at = Time::from_seconds;
         let before = vec![(at(11), Some(two)), (at(19), Some(five))];
         let line =
-            Timeline { schedule: Some(&one), before: &before, stated: None, known: Cell::new([None; KNOWN]) };
+            Timeline { schedule: Some(&one), before: &before, stated: None, recent: Recent::default() };
         let mut due = Vec::new();
         let mut after = at(6);
         while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {

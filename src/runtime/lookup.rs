@@ -7,13 +7,15 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::ops::Index;
 
+use foldhash::fast::RandomState;
+
 /// A map with quick look-ups, visited in the order of its keys.
 #[derive(Debug, Clone)]
-pub struct Lookup<K, V>(HashMap<K, V>);
+pub struct Lookup<K, V>(HashMap<K, V, RandomState>);
 
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(HashMap::default())
     }
 }
 

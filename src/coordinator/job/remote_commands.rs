@@ -133,7 +133,7 @@ impl JobTurn<'_> {
         instance: &InstanceId,
         grace_ms: u64,
     ) -> CommandProgress {
-        let here = self.workers.here().values().find(|worker| worker.instance == *instance);
+        let here = self.workers.here().unordered_values().find(|worker| worker.instance == *instance);
         if let Some(worker) = here {
             if is_asked(worker) {
                 return CommandProgress::Done;

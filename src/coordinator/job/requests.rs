@@ -24,7 +24,7 @@ impl AllJobs<'_> {
         grace: Duration,
         by: Option<Arc<str>>,
     ) {
-        let here = self.workers.here().values().find(|worker| worker.instance == *instance);
+        let here = self.workers.here().unordered_values().find(|worker| worker.instance == *instance);
         if let Some(id) = here.map(|worker| worker.id.clone()) {
             return self.workers_turn().ask_to_leave(&id, grace, Some((request, by)));
         }

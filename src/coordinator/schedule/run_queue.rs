@@ -3,9 +3,10 @@
 //! look at every job it knows, and no fire may wait for that. Names that exist only in workers' registrations have
 //! every fourth turn while others wait, so that a worker with thousands of names delays no other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use rosterd_domain::id::JobName;
+use rosterd_runtime::lookup::Lookup;
 
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
@@ -14,7 +15,7 @@ pub(crate) struct RunQueue {
     last: VecDeque<JobName>,
     /// All queued jobs with their lane. A job that was moved ahead may still be in a lower lane, where it is
     /// ignored.
-    known: HashMap<JobName, Lane>,
+    known: Lookup<JobName, Lane>,
     /// How many turns in a row others had while the last lane waited.
     waited: u32,
 }

@@ -118,8 +118,13 @@ fn a_job_that_is_given_up_is_not_registered_by_what_was_asked_before() {
 #[test]
 fn who_gives_a_job_up_is_answered_once_its_instance_has_gone() {
     let mut machine = host();
-    let (id, instance) =
-        machine.workers.here().values().map(|it| (it.id.clone(), it.instance.clone())).next().unwrap();
+    let (id, instance) = machine
+        .workers
+        .here()
+        .unordered_values()
+        .map(|it| (it.id.clone(), it.instance.clone()))
+        .next()
+        .unwrap();
     let (name, view) = job_with(&instance);
     let mut job = JobState { cache: Cache::of(view), ..JobState::default() };
     job.roster.join(&name, &instance, &id, &mut WorkerIndex::default());
@@ -144,9 +149,7 @@ fn who_gives_a_job_up_is_answered_once_its_instance_has_gone() {
 #[test]
 fn what_was_read_before_a_leave_does_not_take_it_back() {
     let mut machine = host();
-    let Some((id, worker)) = machine.workers.here().first_key_value() else {
-        panic!("no worker is attached")
-    };
+    let Some((id, worker)) = machine.workers.here().iter().next() else { panic!("no worker is attached") };
     let (id, before) = (id.clone(), (worker.link.version(), worker.link.attachment().clone()));
     let effects = machine.handle(at(1.0), Event::Frame(1, FromWorker::DrainRequest));
     let drain = effects.iter().find_map(|effect| match effect {

@@ -23,7 +23,7 @@ fn at_work() -> (Machine, WorkerId, JobName) {
     let (id, instance) = machine
         .workers
         .here()
-        .values()
+        .unordered_values()
         .map(|worker| (worker.id.clone(), worker.instance.clone()))
         .next()
         .unwrap();

@@ -51,7 +51,7 @@ fn comes_back(
 
 /// The worker of a host, its attachment with that key, and the principal that it used.
 fn attached(machine: &Machine, principal: Option<&str>) -> (WorkerId, Attachment) {
-    let worker = machine.workers.here().values().next().unwrap();
+    let worker = machine.workers.here().unordered_values().next().unwrap();
     let (resume_key, principal) = (key::digest(KEY), principal.map(str::to_owned));
     (worker.id.clone(), Attachment { resume_key, principal, ..worker.link.attachment().clone() })
 }

@@ -21,6 +21,7 @@ pub(crate) mod worker;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rosterd_domain::id::{InstanceId, JobName, WorkerId};
+use rosterd_runtime::lookup::Lookup;
 use rosterd_session::frame::Hello;
 
 use crate::cluster::Cluster;
@@ -35,8 +36,8 @@ use worker::Worker;
 /// The workers that are attached here, and what is known of those elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
-    table: BTreeMap<WorkerId, Worker>,
-    streams: BTreeMap<StreamId, Stream>,
+    table: Lookup<WorkerId, Worker>,
+    streams: Lookup<StreamId, Stream>,
     /// Workers that are being admitted.
     admission: Admission,
     /// Attachments that are hosted elsewhere, or no longer hosted.
@@ -84,7 +85,7 @@ impl Workers {
     // ---- who is here, and who elsewhere
 
     /// Returns the workers that are attached here.
-    pub(crate) fn here(&self) -> &BTreeMap<WorkerId, Worker> {
+    pub(crate) fn here(&self) -> &Lookup<WorkerId, Worker> {
         &self.table
     }
 

@@ -1,10 +1,8 @@
 //! When a job fires: a cron expression in a time zone, or a span.
 //!
-//! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span
-//! holds, and the last of them. It never reads a clock, never remembers anything, and knows nothing of
 //! A schedule answers three questions about instants, each exactly: the next fire, how many fires a span holds, and the
-//! last of them. It never reads a clock, has no state, and knows nothing of misfires or jobs. Called by the planning of
-//! fires and by everything that checks or shows a job's definition.
+//! last of them. It never reads a clock, remembers nothing but its last answers, and knows nothing of misfires or jobs.
+//! Called by the planning of fires and by everything that checks or shows a job's definition.
 //!
 //! The notation is that of Quartz 2.5, years end with 2099. In addition it accepts five fields, whose seconds are 0,
 //! `*` in both day fields, macros such as `@daily`, and spans: `@every 5m` fires each five minutes since
@@ -23,6 +21,7 @@ mod fields;
 mod form;
 mod meant;
 mod readings;
+mod recent;
 mod times;
 mod walk;
 mod wall;
@@ -34,6 +33,7 @@ use jiff::tz::TimeZone;
 
 pub use error::ScheduleError;
 use readings::Readings;
+pub(crate) use recent::Recent;
 use walk::{Mode, Stretch, Walk};
 use wall::Wall;
 
@@ -62,6 +62,8 @@ pub enum GapPolicy {
 pub struct Schedule {
     parsed: Arc<Parsed>,
     gap: GapPolicy,
+    /// Until a job has fired, every plan asks for the same fire.
+    recent: Arc<Recent>,
 }
 
 struct Parsed {
@@ -80,13 +82,13 @@ impl Schedule {
         let readings = Readings::parse(expr).map_err(|why| meant::proposed(expr, why))?;
         let (zone, name) = known_zone(zone)?;
         let parsed = Parsed { expression: expr.to_owned(), name, zone, readings };
-        Ok(Self { parsed: Arc::new(parsed), gap: GapPolicy::default() })
+        Ok(Self { parsed: Arc::new(parsed), gap: GapPolicy::default(), recent: Arc::default() })
     }
 
     /// The same schedule with another rule for gaps. Only matters to schedules bound to the wall clock.
     #[must_use]
     pub fn with_gap(self, gap: GapPolicy) -> Self {
-        Self { gap, ..self }
+        Self { gap, recent: Arc::default(), ..self }
     }
 
     /// The expression as it was written.
@@ -111,6 +113,10 @@ impl Schedule {
 
     /// The first fire strictly later than `after`; `None` if the years of the expression are over.
     pub fn next(&self, after: Time) -> Option<Time> {
+        self.recent.next(after, || self.search(after))
+    }
+
+    fn search(&self, after: Time) -> Option<Time> {
         // The last answer is also valid for a later stretch, unless that one begins further back (in a repeated hour's
         // second pass).
         let mut found: Option<(Wall, Option<Wall>)> = None;

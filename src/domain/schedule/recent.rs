@@ -1,0 +1,73 @@
+//! The last answers to "what is the first time after this one?". A search takes longer than the rest of a plan.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::time::Time;
+
+/// How many answers are kept.
+const KEPT: usize = 4;
+
+/// The last answers, the latest first.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(Mutex<[Option<Answer>; KEPT]>);
+
+/// Holds for every question from the one that was asked up to the answer.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    asked: Time,
+    next: Option<Time>,
+}
+
+impl Answer {
+    fn holds(&self, after: Time) -> bool {
+        self.asked <= after && self.next.is_none_or(|next| after < next)
+    }
+}
+
+impl Recent {
+    /// The first time after `after`: a known one, or what `search` finds.
+    pub(crate) fn next(&self, after: Time, search: impl FnOnce() -> Option<Time>) -> Option<Time> {
+        let known = |answers: &[Option<Answer>; KEPT]| {
+            answers.iter().flatten().find(|answer| answer.holds(after)).map(|answer| answer.next)
+        };
+        if let Some(next) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return next;
+        }
+        let next = search();
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.rotate_right(1);
+        answers[0] = Some(Answer { asked: after, next });
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The multiples of ten below fifty.
+    fn search(after: i64) -> Option<Time> {
+        Some(Time((after.div_euclid(10) + 1) * 10)).filter(|next| next.0 < 50)
+    }
+
+    #[test]
+    fn an_answer_is_found_again_between_question_and_answer_only() {
+        let recent = Recent::default();
+        let mut searches = 0;
+        let mut ask = |after: i64| {
+            let next = recent.next(Time(after), || {
+                searches += 1;
+                search(after)
+            });
+            assert_eq!(next, search(after), "after {after}");
+            searches
+        };
+        // Asked, later, at the answer, before the question.
+        assert_eq!([12, 19, 20, 11, 11].map(&mut ask), [1, 1, 2, 3, 3]);
+        // There is none any more: neither is there later.
+        assert_eq!([45, 44, 1000].map(&mut ask), [4, 5, 5]);
+        // Four are kept.
+        assert_eq!([-5, -15, -25, 45].map(&mut ask), [6, 7, 8, 8]);
+        assert_eq!(ask(12), 9);
+    }
+}
