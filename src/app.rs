@@ -31,7 +31,7 @@ use self::access::Access;
 pub use self::error::AppError;
 use self::error::make_private_dir;
 use self::names::{named, reached, reached_at};
-use self::store::Store;
+use self::store::OpenedStore;
 use self::supervisor::{DriverThread, Open, Parts, Supervisor};
 use crate::config::{Config, Registry};
 use rosterd_api::connection::Caps;
@@ -47,7 +47,7 @@ use rosterd_history::Recorder;
 use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::{Clock as _, System};
 use rosterd_runtime::mutants;
-use rosterd_runtime::tasks::{Failure, Phase, Tasks};
+use rosterd_runtime::tasks::{Failure, ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::{Metrics, report_panics};
 
 /// How long the coordinator may take to hand everything over.
@@ -86,7 +86,7 @@ pub async fn dev(config: Config, voice: Voice) -> Result<(), AppError> {
     let running = start(config).await?;
     let demo = demo::start(&running.supervisor, running.address, voice).await?;
     let stopped = running.until_asked().await;
-    demo.end(Phase::Edge, Duration::from_secs(5)).await;
+    demo.end(ShutdownPhase::Edge, Duration::from_secs(5)).await;
     running.stop(stopped).await
 }
 
@@ -110,7 +110,7 @@ async fn start(config: Config) -> Result<Running, AppError> {
     let metrics = Metrics::of_process(System.wall());
     report_panics(metrics.clone());
     let tasks = Tasks::default();
-    let Store { registry, open, name: store } = store::open(&config, &tasks).await?;
+    let OpenedStore { registry, open, name: store } = store::open(&config, &tasks).await?;
     let (recorder, reader) = history::open(&config, data_dir)?;
     let traces = traces::start(&config, address, &tasks, &metrics)?;
     let counted = (metrics.clone(), config.limits.metrics_jobs);
@@ -156,8 +156,8 @@ pub fn run(
     listener: impl Incoming,
 ) {
     let tasks = edge.tasks.clone();
-    let (work_ends, life) = (tasks.stop(Phase::Work), supervisor.clone());
-    tasks.essential(Phase::Work, "coordinator", async move {
+    let (work_ends, life) = (tasks.stop(ShutdownPhase::Work), supervisor.clone());
+    tasks.essential(ShutdownPhase::Work, "coordinator", async move {
         if life.run(driver, open, work_ends.clone()).await {
             work_ends.cancelled().await;
         } else {
@@ -165,7 +165,7 @@ pub fn run(
         }
     });
     stop_with(&tasks, supervisor.clone());
-    tasks.essential(Phase::Edge, "edge", async move {
+    tasks.essential(ShutdownPhase::Edge, "edge", async move {
         if let Err(error) = edge.serve(listener).await {
             tracing::error!("the listener failed: {error}");
         }
@@ -186,7 +186,7 @@ fn monitor(edge: &Edge, listener: TcpListener) {
     if let Some(address) = address {
         tracing::info!(%address, "health and metrics are served, to whoever reaches this address");
     }
-    edge.tasks.essential(Phase::Edge, "monitor", async move {
+    edge.tasks.essential(ShutdownPhase::Edge, "monitor", async move {
         if let Err(error) = monitor.serve(listener).await {
             tracing::error!("the listener for health and metrics failed: {error}");
         }
@@ -224,8 +224,8 @@ fn warn_of_open_doors(config: &Config) {
 
 /// The coordinator ends its streams as soon as the edge is to stop: streams do not end by themselves.
 fn stop_with(tasks: &Tasks, supervisor: Arc<Supervisor>) {
-    let stop = tasks.stop(Phase::Edge);
-    tasks.session(Phase::Work, "stop", async move {
+    let stop = tasks.stop(ShutdownPhase::Edge);
+    tasks.session(ShutdownPhase::Work, "stop", async move {
         stop.cancelled().await;
         supervisor.stop();
     });
@@ -242,10 +242,10 @@ impl Running {
 
     async fn stop(self, failed: Option<Failure>) -> Result<(), AppError> {
         tracing::info!("stopping");
-        self.tasks.end(Phase::Edge, self.drain + Duration::from_secs(2)).await;
-        self.tasks.end(Phase::Work, HAND_OVER).await;
+        self.tasks.end(ShutdownPhase::Edge, self.drain + Duration::from_secs(2)).await;
+        self.tasks.end(ShutdownPhase::Work, HAND_OVER).await;
         self.recorder.stop().await;
-        self.tasks.end(Phase::Store, HAND_OVER).await;
+        self.tasks.end(ShutdownPhase::Store, HAND_OVER).await;
         failed.map_or(Ok(()), |failure| Err(failure.into()))
     }
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{Coordinator, Job, LateStart};
 use super::handler;
-use super::kind::Kind;
+use super::kind::AlarmKind;
 use super::letter::{Alarm, Letter};
 use super::rules::{Condition, Memory, of_coordinator, of_job};
 use super::settings::{Receiver, Rule, Settings};
@@ -150,7 +150,7 @@ impl Book {
             let key = format!("{}:{}", rule.name, job.name);
             let condition = of_job(rule, job, &memory, now);
             // Only who saw a run begin knows that it began late.
-            let speaks = job.speaks || rule.kind == Kind::Late;
+            let speaks = job.speaks || rule.kind == AlarmKind::Late;
             self.evaluate(&key, rule, Some(&job.name), condition, speaks, now);
             known.insert(key);
         }
@@ -197,7 +197,7 @@ impl Book {
 
     /// A run began late here. Whether too late, the rules say.
     pub fn late(&mut self, start: &LateStart) -> bool {
-        let mut late = self.settings.rules.iter().filter(|rule| rule.kind == Kind::Late);
+        let mut late = self.settings.rules.iter().filter(|rule| rule.kind == AlarmKind::Late);
         let matters = late.any(|rule| rule.is_for(&start.job) && start.by >= rule.after);
         if matters {
             self.kept.memories.entry(start.job.clone()).or_default().late(start);
@@ -233,7 +233,7 @@ impl Book {
             self.settings.rules.iter().filter(|rule| rule.is_for(job)).cloned().collect();
         if let Some(Ok(receiver)) = self.own.get(job).map(|own| &own.receiver) {
             let receivers = vec![receiver.name.clone()];
-            rules.push(Rule { name: handler::RULE.to_owned(), receivers, ..Rule::new(Kind::Failed) });
+            rules.push(Rule { name: handler::RULE.to_owned(), receivers, ..Rule::new(AlarmKind::Failed) });
         }
         rules
     }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use super::book::{Book, Due, Kept, Post};
 use super::facts::{Coordinator, Job, LateStart};
-use super::kind::{Kind, Severity};
+use super::kind::{AlarmKind, Severity};
 use super::letter::{Alarm, Letter};
 use super::send::Sender;
 use super::settings::{Form, Receiver, Settings};
@@ -127,7 +127,7 @@ pub enum DeliveryReport<'a> {
 pub type ReportSink = Box<dyn Fn(DeliveryReport<'_>) + Send + Sync>;
 
 /// Where the numbers of active alarms go, by kind.
-pub type Counted = Box<dyn Fn(Kind, usize) + Send + Sync>;
+pub type Counted = Box<dyn Fn(AlarmKind, usize) + Send + Sync>;
 
 /// The desk.
 pub struct Desk {
@@ -300,7 +300,8 @@ impl Desk {
     }
 
     async fn looked(&self) {
-        let mut counts: BTreeMap<Kind, usize> = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+        let mut counts: BTreeMap<AlarmKind, usize> =
+            AlarmKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
         for alarm in held(&self.book).active() {
             *counts.entry(alarm.alarm.alarm).or_default() += 1;
         }
@@ -518,7 +519,7 @@ impl Desk {
     fn test_letters(&self, receiver: &Receiver, now: Time) -> (Letter, Option<Letter>) {
         let alarm = Alarm {
             key: "test".to_owned(),
-            alarm: Kind::NoWorker,
+            alarm: AlarmKind::NoWorker,
             rule: "test".to_owned(),
             severity: Severity::Info,
             job_name: None,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum AlarmKind {
     /// No enabled worker is there for a job that is in service.
     NoWorker,
     /// A scheduled time has passed, and the item was neither run nor recorded as not run.
@@ -48,7 +48,7 @@ const fn seconds(seconds: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-impl Kind {
+impl AlarmKind {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::NoWorker,
@@ -115,7 +115,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for AlarmKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -4,7 +4,7 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::kind::{Kind, Severity};
+use super::kind::{AlarmKind, Severity};
 
 /// An alarm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Alarm {
     /// The same on every coordinator and after every restart: the rule, and the job or the coordinator.
     pub key: String,
     #[allow(missing_docs)]
-    pub alarm: Kind,
+    pub alarm: AlarmKind,
     /// The name of its rule.
     pub rule: String,
     #[allow(missing_docs)]

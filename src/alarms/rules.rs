@@ -11,7 +11,7 @@ use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Coordinator, Item, Job, LateStart};
-use super::kind::Kind;
+use super::kind::AlarmKind;
 use super::settings::Rule;
 
 /// A condition that holds.
@@ -127,15 +127,15 @@ pub fn of_job(rule: &Rule, job: &Job, memory: &Memory, now: Time) -> Option<Cond
     let at_once = |text: String| Some(Condition { text, hold: Duration::ZERO });
     let name = &job.name;
     match rule.kind {
-        Kind::NoWorker => (job.in_service && !job.has_worker)
+        AlarmKind::NoWorker => (job.in_service && !job.has_worker)
             .then(|| Condition { text: format!("{name} has no enabled worker"), hold: rule.after }),
-        Kind::NotStarted => {
+        AlarmKind::NotStarted => {
             let waits = |item: &Item| item.waits.filter(|due| now.since(*due) >= rule.after);
             let late = if job.in_service { times(&job.items, waits) } else { Vec::new() };
             let why = if job.has_worker { "" } else { ": it has no enabled worker" };
             listed(&late).and_then(|items| at_once(format!("{name} was not started for {items}{why}")))
         }
-        Kind::Late => {
+        AlarmKind::Late => {
             let late = memory.late.iter().filter(|(at, _, by)| {
                 now.since(*at) < rule.within && u128::from(*by) >= rule.after.as_millis()
             });
@@ -146,25 +146,25 @@ pub fn of_job(rule: &Rule, job: &Job, memory: &Memory, now: Time) -> Option<Cond
             let longest = shown(Duration::from_millis(*by));
             at_once(format!("{name} began {count} {runs} late: item {item} by {longest}"))
         }
-        Kind::Failed => {
+        AlarmKind::Failed => {
             let failing = memory.failing.iter().filter(|(_, streak)| streak.length >= rule.times);
             let failing: Vec<_> = failing.map(|(item, s)| (*item, often(s.length))).collect();
             listed(&failing).and_then(|items| at_once(format!("{name} failed for {items}")))
         }
-        Kind::Crashed => {
+        AlarmKind::Crashed => {
             let count = memory.crashed.within(rule.within, now);
             let span = shown(rule.within);
             (count >= rule.times)
                 .then(|| at_once(format!("{name} crashed {} within {span}", often(count))))?
         }
-        Kind::Missed => {
+        AlarmKind::Missed => {
             let count = memory.missed.within(rule.within, now);
             let (span, fires) = (shown(rule.within), if count == 1 { "time was" } else { "times were" });
             let text = || format!("{name}: {count} scheduled {fires} not run within {span}");
             (count >= rule.times).then(|| at_once(text()))?
         }
-        Kind::NotFinished => not_finished(rule, job, now).and_then(at_once),
-        Kind::ClockOff | Kind::StoreLost | Kind::CertificateSoonOver => None,
+        AlarmKind::NotFinished => not_finished(rule, job, now).and_then(at_once),
+        AlarmKind::ClockOff | AlarmKind::StoreLost | AlarmKind::CertificateSoonOver => None,
     }
 }
 
@@ -189,9 +189,11 @@ pub fn of_coordinator(rule: &Rule, coordinator: &Coordinator, now: Time) -> Opti
     let name = &coordinator.name;
     let holds = |text: &str| Some(Condition { text: format!("{name}: {text}"), hold: rule.after });
     match rule.kind {
-        Kind::ClockOff if coordinator.clock_off => holds("its clock is off, so it fires nothing"),
-        Kind::StoreLost if coordinator.store_lost => holds("its store does not answer, so it fires nothing"),
-        Kind::CertificateSoonOver => {
+        AlarmKind::ClockOff if coordinator.clock_off => holds("its clock is off, so it fires nothing"),
+        AlarmKind::StoreLost if coordinator.store_lost => {
+            holds("its store does not answer, so it fires nothing")
+        }
+        AlarmKind::CertificateSoonOver => {
             let ends = coordinator.certificate_ends.filter(|ends| *ends <= now.plus(rule.after))?;
             let text = if ends <= now {
                 format!("{name}: its certificate is over since {ends}")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::JobName;
 
-use super::kind::{Kind, Severity};
+use super::kind::{AlarmKind, Severity};
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Rule {
     /// Unique, and part of its alarms' keys.
     pub name: String,
     /// What it looks for.
-    pub kind: Kind,
+    pub kind: AlarmKind,
     /// In which jobs; empty: in all.
     pub jobs: Vec<Pattern>,
     /// How long it must hold, or by how much.
@@ -70,7 +70,7 @@ pub struct Rule {
 
 impl Rule {
     /// With the defaults of its kind.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: AlarmKind) -> Self {
         let takes = kind.takes();
         Self {
             name: kind.as_str().to_owned(),

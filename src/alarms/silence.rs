@@ -3,7 +3,7 @@
 use rosterd_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::kind::AlarmKind;
 use super::letter::Alarm;
 use super::settings::Pattern;
 
@@ -18,7 +18,7 @@ pub struct Silence {
     pub id: String,
     /// Of this kind; none: of all.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub alarm: Option<Kind>,
+    pub alarm: Option<AlarmKind>,
     /// Of this job, or of jobs that begin so where it ends with `*`; none: of all, and of coordinators.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub job: Option<String>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rosterd_alarms::desk::{Delivery, Desk, View};
-use rosterd_alarms::kind::Kind;
+use rosterd_alarms::kind::AlarmKind;
 use rosterd_alarms::silence::{MOST, Silence};
 use rosterd_domain::id::JobName;
 use rosterd_domain::time::Time;
@@ -61,7 +61,7 @@ impl Alarms {
     ) -> Result<Silence, Refusal> {
         let made = self.try_silence(who, id, request).await;
         let text = |silence: &Silence| {
-            let of = silence.alarm.map_or("every kind", Kind::as_str);
+            let of = silence.alarm.map_or("every kind", AlarmKind::as_str);
             let job = silence.job.as_deref().unwrap_or("every job");
             format!("silence {} of {of} of {job} until {}: {}", silence.id, silence.until, silence.comment)
         };
@@ -99,8 +99,8 @@ impl Alarms {
             return Err(invalid("id", what));
         }
         let alarm = request.alarm.map(|name| {
-            let known = || Kind::ALL.map(Kind::as_str).join(", ");
-            Kind::named(&name)
+            let known = || AlarmKind::ALL.map(AlarmKind::as_str).join(", ");
+            AlarmKind::named(&name)
                 .ok_or_else(|| invalid("alarm", format!("{:?} is not one of {}", cut(&name), known())))
         });
         let now = self.clock.wall();

@@ -20,10 +20,10 @@ use rosterd_session::code::Refusal;
 use rosterd_session::frame::{FromWorker, ToWorker};
 
 /// A pending answer.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
+pub type BackendAnswer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
 
 /// Accepts a worker's frames, each once there is room for it.
-pub trait Frames: Send + Sync {
+pub trait FrameSink: Send + Sync {
     /// Reserves room for a frame of this size, if there is some now.
     fn try_room(&self, bytes: usize) -> Option<Room>;
     /// Waits for it.
@@ -37,7 +37,7 @@ pub struct Conversation {
     /// Frames for the worker, in order.
     pub outbox: mpsc::Receiver<ToWorker>,
     /// Accepts the worker's frames.
-    pub inbox: Box<dyn Frames>,
+    pub inbox: Box<dyn FrameSink>,
 }
 
 /// The coordinator. The methods are those of [`Handle`].
@@ -47,33 +47,44 @@ pub trait Backend: Send + Sync + 'static {
     fn id(&self) -> CoordinatorId;
     fn open(&self, peer: Peer) -> Result<Conversation, Refusal>;
     /// `by`: the caller.
-    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done>;
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> BackendAnswer<'_, Done>;
     /// The latest scheduled times in (after, until], the last one first, by the schedules in force at the time; at most
     /// `most`.
-    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>>;
-    fn names(&self) -> Answer<'_, BTreeSet<JobName>>;
-    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>>;
+    fn due<'a>(
+        &'a self,
+        job: &'a JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> BackendAnswer<'a, Vec<Time>>;
+    fn names(&self) -> BackendAnswer<'_, BTreeSet<JobName>>;
+    fn jobs(&self) -> BackendAnswer<'_, Arc<Vec<JobRow>>>;
     /// Those of these jobs that exist, in their order.
-    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>>;
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> BackendAnswer<'a, Vec<JobRow>>;
     /// Without those that cannot be read.
     fn births(&self, _jobs: BTreeSet<JobName>) -> BoxFuture<'_, BTreeMap<JobName, Birth>> {
         async { BTreeMap::new() }.boxed()
     }
-    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail>;
-    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>>;
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> BackendAnswer<'a, JobDetail>;
+    fn items<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, Vec<ItemRow>>;
     /// `stays`: the owners of the item, from the history.
-    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>>;
-    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>>;
-    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>>;
-    fn machines(&self) -> Answer<'_, Vec<MachineRow>>;
-    fn members(&self) -> Answer<'_, Vec<MemberRow>>;
-    fn survey(&self) -> Answer<'_, Survey>;
-    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>>;
+    fn explain<'a>(
+        &'a self,
+        job: &'a JobName,
+        item: Item,
+        stays: Vec<Stay>,
+    ) -> BackendAnswer<'a, Vec<Sentence>>;
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<InstanceRow>>;
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<ServerRow>>;
+    fn machines(&self) -> BackendAnswer<'_, Vec<MachineRow>>;
+    fn members(&self) -> BackendAnswer<'_, Vec<MemberRow>>;
+    fn survey(&self) -> BackendAnswer<'_, Survey>;
+    fn dump<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, BTreeMap<String, DumpNode>>;
     fn watch(&self) -> broadcast::Receiver<Arc<ClusterEvent>>;
     fn health(&self) -> watch::Receiver<Health>;
 }
 
-impl Frames for Inbox {
+impl FrameSink for Inbox {
     fn try_room(&self, bytes: usize) -> Option<Room> {
         Inbox::try_room(self, bytes)
     }
@@ -101,23 +112,29 @@ impl Backend for Handle {
         Ok(Conversation { outbox: stream.outbox, inbox: Box::new(stream.inbox) })
     }
 
-    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> BackendAnswer<'_, Done> {
         self.operate_as(operation, by).boxed()
     }
 
-    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+    fn due<'a>(
+        &'a self,
+        job: &'a JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> BackendAnswer<'a, Vec<Time>> {
         self.due(job, after, until, most).boxed()
     }
 
-    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+    fn names(&self) -> BackendAnswer<'_, BTreeSet<JobName>> {
         self.names().boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
+    fn jobs(&self) -> BackendAnswer<'_, Arc<Vec<JobRow>>> {
         self.jobs().boxed()
     }
 
-    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> BackendAnswer<'a, Vec<JobRow>> {
         self.some_jobs(names).boxed()
     }
 
@@ -125,39 +142,44 @@ impl Backend for Handle {
         self.births(jobs).boxed()
     }
 
-    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> BackendAnswer<'a, JobDetail> {
         self.job(job, upcoming).boxed()
     }
 
-    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, Vec<ItemRow>> {
         self.items(job).boxed()
     }
 
-    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+    fn explain<'a>(
+        &'a self,
+        job: &'a JobName,
+        item: Item,
+        stays: Vec<Stay>,
+    ) -> BackendAnswer<'a, Vec<Sentence>> {
         self.explain(job, item, stays).boxed()
     }
 
-    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<InstanceRow>> {
         self.instances(job).boxed()
     }
 
-    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<ServerRow>> {
         self.servers(job).boxed()
     }
 
-    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+    fn machines(&self) -> BackendAnswer<'_, Vec<MachineRow>> {
         self.machines().boxed()
     }
 
-    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+    fn members(&self) -> BackendAnswer<'_, Vec<MemberRow>> {
         self.members().boxed()
     }
 
-    fn survey(&self) -> Answer<'_, Survey> {
+    fn survey(&self) -> BackendAnswer<'_, Survey> {
         self.survey().boxed()
     }
 
-    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+    fn dump<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, BTreeMap<String, DumpNode>> {
         self.dump(job).boxed()
     }
 

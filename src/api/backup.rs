@@ -7,7 +7,7 @@ use futures_util::stream::BoxStream;
 use rosterd_domain::id::JobName;
 use rosterd_session::code::Refusal;
 
-use super::backend::Answer;
+use super::backend::BackendAnswer;
 
 /// A part of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,5 +73,5 @@ pub trait Backups: Send + Sync + 'static {
     /// The job of a line of a backup; reads nothing but the line.
     fn job_of(&self, restoring: &Restoring) -> Result<JobName, Refusal>;
     /// Restores it; answered once that is durable.
-    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> Answer<'_, Restored>;
+    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> BackendAnswer<'_, Restored>;
 }

@@ -61,8 +61,8 @@ pub struct Places {
     taken: Mutex<(usize, BTreeMap<IpAddr, usize>)>,
 }
 
-/// A place; given back when it is dropped.
-pub struct Place {
+/// The place of one connection; given back when it is dropped.
+pub struct ConnectionSlot {
     places: Arc<Places>,
     peer: IpAddr,
 }
@@ -79,7 +79,7 @@ impl Places {
     }
 
     /// Takes a place for a peer; `Err`: the limit that was reached.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Result<Place, &'static str> {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionSlot, &'static str> {
         let peer = network(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (total, peers) = &mut *taken;
@@ -92,7 +92,7 @@ impl Places {
         *total += 1;
         *peers.entry(peer).or_default() += 1;
         self.metrics.connections.inc();
-        Ok(Place { places: self.clone(), peer })
+        Ok(ConnectionSlot { places: self.clone(), peer })
     }
 
     /// Counts a connection that got no place, and logs it, once a minute for each network.
@@ -105,7 +105,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (total, peers) = &mut *taken;
@@ -126,7 +126,7 @@ pub struct Connection<S> {
     remote: Remote,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     opening: Option<Opening>,
-    place: Place,
+    place: ConnectionSlot,
 }
 
 /// What was received on a connection without a complete first request.
@@ -166,7 +166,7 @@ impl Opening {
 
 impl<S: Socket> Connection<S> {
     /// Wraps a socket that has its place; `patience` is how long the opening may take.
-    pub(super) fn new(link: Link<S>, remote: Remote, place: Place, patience: Duration) -> Self {
+    pub(super) fn new(link: Link<S>, remote: Remote, place: ConnectionSlot, patience: Duration) -> Self {
         let cut = Box::pin(remote.cut.clone().cancelled_owned());
         Self { link, remote, cut, opening: Some(Opening::new(patience)), place }
     }

@@ -49,7 +49,7 @@ use super::tls::ServerTls;
 use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_wire::proto::v1::DESCRIPTOR;
 use rosterd_wire::proto::v1::admin_service_server::AdminServiceServer;
@@ -162,7 +162,7 @@ impl Edge {
     /// Serves until the phase Edge ends and its connections have ended. It ends by itself at most a second after
     /// [`ListenLimits::shutdown`], so that phase's deadline is longer.
     pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
-        let (stop, late) = (self.tasks.stop(Phase::Edge), CancellationToken::new());
+        let (stop, late) = (self.tasks.stop(ShutdownPhase::Edge), CancellationToken::new());
         let (limits, tls) = (self.config.listen, self.config.tls.clone());
         let counted = (self.metrics.clone(), self.clock.clone());
         let routes = self.routes(late.clone()).await?;
@@ -188,7 +188,7 @@ impl Edge {
             turns: Shares::new(|| Semaphore::new(1)),
             places: Shares::new(AtomicU32::default),
         };
-        let stop = tasks.stop(Phase::Edge);
+        let stop = tasks.stop(ShutdownPhase::Edge);
         let gate = BackupGate::new(backups, history.clone(), stop.clone(), config.max_send);
         let operator = Arc::new(Operator { backend: backend.clone(), history: history.clone() });
         let admin = Admin {
@@ -203,7 +203,7 @@ impl Edge {
         let epoch = format!("{}-{}", backend.id(), admin.info.started.0);
         let recent = Recent::new(epoch.clone());
         let (kept, watched, at) = (recent.clone(), backend.clone(), clock.clone());
-        tasks.restartable(Phase::Edge, "live", move || {
+        tasks.restartable(ShutdownPhase::Edge, "live", move || {
             rest::follow(kept.clone(), watched.watch(), at.clone())
         });
         let desk = Arc::new(Desk {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 
-use super::backend::Answer;
+use super::backend::BackendAnswer;
 use rosterd_history::{
     Counted, EventFilter, EventRow, FireRow, HistoryError, OwnerFilter, OwnerRow, Page, Pulse, Reader,
     Recent, RunFilter, RunRow, Status,
@@ -21,19 +21,19 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// Reads the history.
 pub trait History: Send + Sync + 'static {
     /// Runs, latest first, and the token of the next page.
-    fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)>;
+    fn runs(&self, filter: RunFilter, page: Page) -> BackendAnswer<'_, (Vec<RunRow>, Option<String>)>;
 
     /// Events and the audit, latest first, and the token of the next page.
-    fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)>;
+    fn events(&self, filter: EventFilter, page: Page) -> BackendAnswer<'_, (Vec<EventRow>, Option<String>)>;
 
     /// All runs of the fire that a run belongs to, in the order of their tokens; empty: the run is not known.
-    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>>;
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> BackendAnswer<'a, Vec<RunRow>>;
 
     /// Recent activity: runs since the first time, missed scheduled times since the second.
-    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse>;
+    fn pulse(&self, runs: Time, missed: Time) -> BackendAnswer<'_, Pulse>;
 
     /// Who owned a job's items, latest first, and the token of the next page.
-    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)>;
+    fn owners(&self, filter: OwnerFilter, page: Page) -> BackendAnswer<'_, (Vec<OwnerRow>, Option<String>)>;
 
     /// Returns once everything recorded before is on disk, or after a timeout.
     fn settle(&self) -> BoxFuture<'_, ()> {
@@ -41,7 +41,7 @@ pub trait History: Send + Sync + 'static {
     }
 
     /// A job's runs that started at `from` or later, counted by their state.
-    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>>;
+    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> BackendAnswer<'a, Vec<Recent>>;
 
     /// Counts by job and interval, the oldest first.
     fn counts(
@@ -50,7 +50,7 @@ pub trait History: Send + Sync + 'static {
         from: Time,
         to: Time,
         interval: Duration,
-    ) -> Answer<'_, Vec<Counted>>;
+    ) -> BackendAnswer<'_, Vec<Counted>>;
 
     /// Its status.
     fn status(&self) -> Status {
@@ -58,27 +58,32 @@ pub trait History: Send + Sync + 'static {
     }
 
     /// The results of the scheduled times, in ascending order, for each of the items.
-    fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>>;
+    fn fires<'a>(
+        &'a self,
+        job: &'a JobName,
+        items: Vec<Item>,
+        due: Vec<Time>,
+    ) -> BackendAnswer<'a, Vec<FireRow>>;
 }
 
 impl History for Reader {
-    fn runs(&self, filter: RunFilter, page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+    fn runs(&self, filter: RunFilter, page: Page) -> BackendAnswer<'_, (Vec<RunRow>, Option<String>)> {
         async { self.runs(filter, page).await.map_err(refusal) }.boxed()
     }
 
-    fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+    fn events(&self, filter: EventFilter, page: Page) -> BackendAnswer<'_, (Vec<EventRow>, Option<String>)> {
         async { self.events(filter, page).await.map_err(refusal) }.boxed()
     }
 
-    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>> {
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> BackendAnswer<'a, Vec<RunRow>> {
         async move { self.attempts(job, item, token).await.map_err(refusal) }.boxed()
     }
 
-    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse> {
+    fn pulse(&self, runs: Time, missed: Time) -> BackendAnswer<'_, Pulse> {
         async move { self.pulse(runs, missed).await.map_err(refusal) }.boxed()
     }
 
-    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
+    fn owners(&self, filter: OwnerFilter, page: Page) -> BackendAnswer<'_, (Vec<OwnerRow>, Option<String>)> {
         async { self.owners(filter, page).await.map_err(refusal) }.boxed()
     }
 
@@ -93,7 +98,7 @@ impl History for Reader {
         .boxed()
     }
 
-    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
+    fn recent<'a>(&'a self, job: &'a JobName, from: Time) -> BackendAnswer<'a, Vec<Recent>> {
         async move { self.recent(job, from).await.map_err(refusal) }.boxed()
     }
 
@@ -103,7 +108,7 @@ impl History for Reader {
         from: Time,
         to: Time,
         interval: Duration,
-    ) -> Answer<'_, Vec<Counted>> {
+    ) -> BackendAnswer<'_, Vec<Counted>> {
         async move { self.counts(job, from, to, interval).await.map_err(refusal) }.boxed()
     }
 
@@ -111,7 +116,12 @@ impl History for Reader {
         self.status()
     }
 
-    fn fires<'a>(&'a self, job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
+    fn fires<'a>(
+        &'a self,
+        job: &'a JobName,
+        items: Vec<Item>,
+        due: Vec<Time>,
+    ) -> BackendAnswer<'a, Vec<FireRow>> {
         async {
             let (Some(from), Some(last)) = (due.first().copied(), due.last().copied()) else {
                 return Ok(Vec::new());

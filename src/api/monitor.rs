@@ -22,7 +22,7 @@ use super::layers::origin::Origins;
 use super::layers::{limits, observe, origin};
 use super::listen::{Incoming, ListenLimits, serve};
 use rosterd_runtime::clock::SharedClock;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 
 /// Its limits: monitoring has few clients with small requests.
@@ -60,7 +60,7 @@ impl Monitor {
     /// Serves until the phase Edge ends and its connections have ended.
     pub async fn serve(self, listener: impl Incoming) -> io::Result<()> {
         let Self { backend, metrics, clock, tasks, loopback } = self;
-        let (methods, stop) = (Arc::new(Methods::default()), tasks.stop(Phase::Edge));
+        let (methods, stop) = (Arc::new(Methods::default()), tasks.stop(ShutdownPhase::Edge));
         let health = HealthServer::new(health::service(backend.clone(), &tasks).await)
             .max_decoding_message_size(LARGEST);
         let grpc = Routes::new(health).into_axum_router().reset_fallback();

@@ -12,7 +12,7 @@ use rosterd_api::access::Credentials;
 use rosterd_api::tls::{Clients, Material, ServerTls, TlsError};
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::mutants;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 
 use super::credentials;
 
@@ -66,7 +66,7 @@ impl Access {
     /// Keeps all of it as the files are, until the edge stops.
     pub(super) fn follow(self, tasks: &Tasks, clock: SharedClock) {
         let this = Arc::new(self);
-        tasks.restartable(Phase::Edge, "access", move || {
+        tasks.restartable(ShutdownPhase::Edge, "access", move || {
             let (this, clock) = (this.clone(), clock.clone());
             async move { this.look(clock).await }
         });

@@ -29,7 +29,7 @@ use rosterd_api::tls::ServerTls;
 use rosterd_coordinator::handle::{ClusterEvent, Health, WorkerEvent};
 use rosterd_history::{EventKind, Recorder};
 use rosterd_runtime::clock::{Clock as _, System};
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 
 /// What became of a message.
@@ -109,15 +109,17 @@ pub(super) fn run(tasks: &Tasks, desk: &Arc<Desk>, seen: Seen) {
     let supervisor = seen.supervisor.clone();
     let seen: Arc<dyn Watched> = Arc::new(seen);
     let looks = desk.clone();
-    tasks.restartable(Phase::Work, "alarms", move || looks.clone().look(seen.clone()));
+    tasks.restartable(ShutdownPhase::Work, "alarms", move || looks.clone().look(seen.clone()));
     let hinted = desk.clone();
-    tasks.restartable(Phase::Work, "alarm hints", move || follow(hinted.clone(), supervisor.clone()));
+    tasks.restartable(ShutdownPhase::Work, "alarm hints", move || follow(hinted.clone(), supervisor.clone()));
     for receiver in desk.receivers() {
         let (sends, receiver) = (desk.clone(), Arc::new(receiver));
-        tasks.restartable(Phase::Work, "alarm delivery", move || sends.clone().deliver(receiver.clone()));
+        tasks.restartable(ShutdownPhase::Work, "alarm delivery", move || {
+            sends.clone().deliver(receiver.clone())
+        });
     }
     let sends = desk.clone();
-    tasks.restartable(Phase::Work, "alarm delivery of jobs", move || sends.clone().deliver_own());
+    tasks.restartable(ShutdownPhase::Work, "alarm delivery of jobs", move || sends.clone().deliver_own());
 }
 
 /// What happens is a hint where to look, and never what is there; but for late starts, of which no record tells.

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_given_an_item_and_ran_nothing_is_among_its_owners() {
+    async fn a_worker_that_was_given_an_item_and_ran_nothing_is_among_its_owners() {
         let dir = tempfile::tempdir().unwrap();
         let request = two(dir.path(), true).await;
         let (whole, _) = trace(&request).await.unwrap();

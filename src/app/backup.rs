@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::transfer::backup::{self, Found};
 pub use crate::transfer::backup::{MOST_LINE, Summary, check, each_job, job as read_job};
 use crate::transfer::restore::{self, Options, RestoreError, Restored, Way};
-use rosterd_api::backend::{Answer, Backend as _};
+use rosterd_api::backend::{Backend as _, BackendAnswer};
 use rosterd_api::backup::{self as edge, Backups, Restoring};
 pub use rosterd_api::backup::{Part, Restored as JobRestored, Way as JobWay};
 use rosterd_coordinator::handle::{Action, ClusterEvent, Health};
@@ -221,7 +221,7 @@ impl Backups for Served {
         Ok(self.parse(restoring)?.name)
     }
 
-    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> Answer<'_, edge::Restored> {
+    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> BackendAnswer<'_, edge::Restored> {
         self.put_back(restoring, by).boxed()
     }
 }

@@ -17,7 +17,7 @@ use super::AppError;
 use super::supervisor::Supervisor;
 use rosterd_api::backend::Backend as _;
 use rosterd_coordinator::handle::{ClusterEvent, Operation};
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_session::code::Refusal;
 
 /// The job's name, and its handler's.
@@ -80,8 +80,8 @@ pub(super) async fn start(
     handle.operate(Operation::apply(FILE, false).map_err(refused)?).await.map_err(refused)?;
     let me = std::env::current_exe().map_err(|error| AppError::Demo(error.to_string()))?;
     voice.say(&banner(address, &voice));
-    let stop = tasks.stop(Phase::Edge);
-    tasks.session(Phase::Edge, "demo narrator", {
+    let stop = tasks.stop(ShutdownPhase::Edge);
+    tasks.session(ShutdownPhase::Edge, "demo narrator", {
         let (stop, voice) = (stop.clone(), voice.clone());
         async move {
             tokio::select! {
@@ -90,7 +90,7 @@ pub(super) async fn start(
             }
         }
     });
-    tasks.session(Phase::Edge, "demo hint", {
+    tasks.session(ShutdownPhase::Edge, "demo hint", {
         let (stop, voice) = (stop.clone(), voice.clone());
         async move {
             tokio::select! {
@@ -101,7 +101,7 @@ pub(super) async fn start(
     });
     for name in WORKERS {
         tasks.session(
-            Phase::Edge,
+            ShutdownPhase::Edge,
             "demo worker",
             keep(me.clone(), name, address, voice.clone(), stop.clone()),
         );

@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_who_it_is() {
+    fn a_server_names_itself() {
         let said = "Zookeeper version: 3.9.5-6b4eb1a8d6a0, built on 2025-01-01\nLatency min/avg/max: 0/0.4/9\nMode: follower\n";
         let server = parse(said).unwrap();
         assert_eq!(server, Server { version: "3.9.5".into(), mode: "follower".into() });

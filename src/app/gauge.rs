@@ -51,7 +51,7 @@ impl Gauge for ToMetrics {
         let what = COMMITS[usize::from(!applied)];
         self.0.commits.get_or_create(&[("outcome", what)]).inc();
         self.0.commit_seconds.observe(took.as_secs_f64());
-        if applied && purpose == Purpose::Verdict {
+        if applied && purpose == Purpose::Expire {
             self.0.workers_expired.inc();
         }
     }

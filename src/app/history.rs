@@ -20,7 +20,7 @@ use rosterd_history::{
     Address, AddressError, Clock, Detail, EventKind, History, Options, Reader, Recorder, Roots, Trust,
 };
 use rosterd_runtime::clock::{Clock as _, System};
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::frame::Completed;
 
@@ -157,8 +157,8 @@ pub(super) fn address(database: &Database, namespace: &str) -> Result<Address, A
 
 /// Tells the metrics what the history dropped, and how much waits.
 pub(super) fn watch(tasks: &Tasks, recorder: Recorder, metrics: Arc<Metrics>) {
-    let stop = tasks.stop(Phase::Store);
-    tasks.session(Phase::Store, "history watch", async move {
+    let stop = tasks.stop(ShutdownPhase::Store);
+    tasks.session(ShutdownPhase::Store, "history watch", async move {
         let mut seen = 0;
         loop {
             let status = recorder.status();

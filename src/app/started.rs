@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_may_come_in_and_where_the_page_is() {
+    fn it_states_the_access_and_the_address_of_the_page() {
         let this = file!();
         let (open, address) = (config(&[]), "127.0.0.1:7700".parse().unwrap());
         assert_eq!((access(&open), tls(&open)), ("open", "off"));

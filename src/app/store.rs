@@ -14,10 +14,10 @@ use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 use rosterd_registry::zookeeper::{Backoff, Credentials, Tls, ZooKeeperOptions, ZooKeeperRegistry};
 use rosterd_runtime::clock::{Clock as _, System};
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 
 /// An opened store.
-pub(super) struct Store {
+pub(super) struct OpenedStore {
     pub(super) registry: Arc<dyn Registry>,
     /// Opens the next session, where there can be one.
     pub(super) open: Option<Open>,
@@ -34,19 +34,19 @@ pub(super) fn data_dir(registry: &RegistryConfig) -> &Path {
 }
 
 /// Opens it.
-pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<Store, AppError> {
+pub(super) async fn open(config: &Config, tasks: &Tasks) -> Result<OpenedStore, AppError> {
     match &config.registry {
         RegistryConfig::Embedded { data_dir } => {
             compare_clock(data_dir, config.timing.max_clock_difference);
             let registry = EmbeddedRegistry::open(data_dir, EmbeddedOptions::new(config.namespace.clone()))?;
-            Ok(Store { registry: Arc::new(registry), open: None, name: "embedded" })
+            Ok(OpenedStore { registry: Arc::new(registry), open: None, name: "embedded" })
         }
         RegistryConfig::ZooKeeper(zookeeper) => {
             let lease = config.timing.lease;
             let sessions = Sessions { options: options(config, zookeeper)?, lease, last: Arc::default() };
             let registry = sessions.open().await?;
             close_at_the_end(tasks, sessions.clone());
-            Ok(Store { registry, open: Some(sessions.opener()), name: "zookeeper" })
+            Ok(OpenedStore { registry, open: Some(sessions.opener()), name: "zookeeper" })
         }
     }
 }
@@ -133,8 +133,8 @@ impl Sessions {
 /// The process does not end before the servers know: the nodes of this session go at once, and nobody waits for
 /// its time-out.
 fn close_at_the_end(tasks: &Tasks, sessions: Sessions) {
-    let stop = tasks.stop(Phase::Store);
-    tasks.session(Phase::Store, "store session", async move {
+    let stop = tasks.stop(ShutdownPhase::Store);
+    tasks.session(ShutdownPhase::Store, "store session", async move {
         stop.cancelled().await;
         let last = sessions.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(registry) = last {

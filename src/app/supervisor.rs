@@ -17,7 +17,7 @@ use rosterd_domain::time::Time;
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use rosterd_api::backend::{Answer, Backend, Conversation};
+use rosterd_api::backend::{Backend, BackendAnswer, Conversation};
 use rosterd_coordinator::driver::{Driver, EVENT_BACKLOG, Gauge, Sink, coordinator};
 use rosterd_coordinator::handle::{
     Birth, ClusterEvent, Done, DumpNode, Handle, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow,
@@ -218,27 +218,33 @@ impl Backend for Supervisor {
         Backend::open(&self.handle(), peer)
     }
 
-    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> BackendAnswer<'_, Done> {
         let handle = self.handle();
         async move { handle.operate_as(operation, by).await }.boxed()
     }
 
-    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+    fn due<'a>(
+        &'a self,
+        job: &'a JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> BackendAnswer<'a, Vec<Time>> {
         let handle = self.handle();
         async move { handle.due(job, after, until, most).await }.boxed()
     }
 
-    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+    fn names(&self) -> BackendAnswer<'_, BTreeSet<JobName>> {
         let handle = self.handle();
         async move { handle.names().await }.boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
+    fn jobs(&self) -> BackendAnswer<'_, Arc<Vec<JobRow>>> {
         let handle = self.handle();
         async move { handle.jobs().await }.boxed()
     }
 
-    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> BackendAnswer<'a, Vec<JobRow>> {
         let handle = self.handle();
         async move { handle.some_jobs(names).await }.boxed()
     }
@@ -248,47 +254,52 @@ impl Backend for Supervisor {
         async move { handle.births(jobs).await }.boxed()
     }
 
-    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> BackendAnswer<'a, JobDetail> {
         let handle = self.handle();
         async move { handle.job(job, upcoming).await }.boxed()
     }
 
-    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, Vec<ItemRow>> {
         let handle = self.handle();
         async move { handle.items(job).await }.boxed()
     }
 
-    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+    fn explain<'a>(
+        &'a self,
+        job: &'a JobName,
+        item: Item,
+        stays: Vec<Stay>,
+    ) -> BackendAnswer<'a, Vec<Sentence>> {
         let handle = self.handle();
         async move { handle.explain(job, item, stays).await }.boxed()
     }
 
-    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<InstanceRow>> {
         let handle = self.handle();
         async move { handle.instances(job).await }.boxed()
     }
 
-    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<ServerRow>> {
         let handle = self.handle();
         async move { handle.servers(job).await }.boxed()
     }
 
-    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+    fn machines(&self) -> BackendAnswer<'_, Vec<MachineRow>> {
         let handle = self.handle();
         async move { handle.machines().await }.boxed()
     }
 
-    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+    fn members(&self) -> BackendAnswer<'_, Vec<MemberRow>> {
         let handle = self.handle();
         async move { handle.members().await }.boxed()
     }
 
-    fn survey(&self) -> Answer<'_, Survey> {
+    fn survey(&self) -> BackendAnswer<'_, Survey> {
         let handle = self.handle();
         async move { handle.survey().await }.boxed()
     }
 
-    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+    fn dump<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, BTreeMap<String, DumpNode>> {
         let handle = self.handle();
         async move { handle.dump(job).await }.boxed()
     }

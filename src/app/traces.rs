@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::AppError;
 use super::supervisor::Tracers;
 use crate::config::{Config, Otlp};
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_runtime::version::version;
 use rosterd_traces::export::{Exporter, Queue, Settings, prepare};
@@ -58,7 +58,7 @@ pub(super) fn start(
     };
     let (queue, exporter) = Exporter::new(settings, metrics.clone())?;
     tracing::info!(endpoint = %otlp.endpoint, sampling = otlp.sampling, "traces are sent");
-    tasks.session(Phase::Store, "traces", exporter.run(tasks.stop(Phase::Store)));
+    tasks.session(ShutdownPhase::Store, "traces", exporter.run(tasks.stop(ShutdownPhase::Store)));
     Ok(Some(Traces { queue, sampling: Sampling::of(otlp.sampling) }))
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused_by_its_line_and_not_repeated() {
+    fn what_is_not_a_header_is_refused_by_its_line_and_not_repeated() {
         for (text, line) in [("a=b\nsecret", 2), ("=b", 1), ("a b=c", 1), ("a=\u{e9}", 1), ("key-bin=x", 1)] {
             assert_eq!(headers(text), Err(line), "{text:?}");
         }

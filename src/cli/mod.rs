@@ -63,13 +63,13 @@ use output::look::Choices;
 #[command(name = "rosterd", version, after_help = failure::EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     #[command(flatten)]
     choices: Choices,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Serve on this machine with everything on one port, and a demonstration job
     Dev(dev::Dev),
     /// Serve: gRPC for workers and people, a page, health and metrics, all on one port
@@ -141,7 +141,7 @@ enum Command {
     #[command(subcommand)]
     Cron(cron::Cron),
     /// Spread items over instances as a strategy would
-    Plan(plan::Plan),
+    Plan(plan::PlanCommand),
     /// Write a completion script for a shell
     Completion(completion::Completion),
     /// Write the manual, a page for each command
@@ -174,12 +174,12 @@ pub fn main() -> ExitCode {
     };
     cli.choices.hold();
     let done = match cli.command {
-        Command::Context(context) => context.run(),
-        Command::Credentials(credentials) => credentials.run(),
-        Command::Cron(cron) => cron.run(),
-        Command::Plan(plan) => plan.run(),
-        Command::Completion(completion) => completion.run(),
-        Command::Man(man) => man.run(command()),
+        CliCommand::Context(context) => context.run(),
+        CliCommand::Credentials(credentials) => credentials.run(),
+        CliCommand::Cron(cron) => cron.run(),
+        CliCommand::Plan(plan) => plan.run(),
+        CliCommand::Completion(completion) => completion.run(),
+        CliCommand::Man(man) => man.run(command()),
         command => tokio::runtime::Runtime::new()
             .map_err(|error| Failure::failed(Code::Runtime, error))
             .and_then(|runtime| {
@@ -196,7 +196,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-impl Command {
+impl CliCommand {
     async fn run(self) -> Result {
         match self {
             Self::Dev(dev) => dev.run().await,

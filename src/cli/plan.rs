@@ -15,7 +15,7 @@ use super::output::table::{Cell, Table, col};
 use super::output::text::{or_dash, ranges};
 
 #[derive(Debug, Args)]
-pub(crate) struct Plan {
+pub(crate) struct PlanCommand {
     /// AVG_ALLOCATION, ODEVITY, ROUND_ROBIN, STICKY, or the name of Elastic-Job's class
     #[arg(long, value_name = "NAME", default_value = "AVG_ALLOCATION")]
     strategy: String,
@@ -41,7 +41,7 @@ struct Current {
     assignment: Assignment,
 }
 
-impl Plan {
+impl PlanCommand {
     pub(crate) fn run(&self) -> Result {
         let strategy = by_name(&self.strategy).map_err(Failure::usage)?;
         let current = match &self.current {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rosterd_alarms::forms::email;
-use rosterd_alarms::kind::{Kind, Severity};
+use rosterd_alarms::kind::{AlarmKind, Severity};
 use rosterd_alarms::settings::{Form, Mail, Pattern, Receiver, Rule, Security, Settings, Text};
 use toml::{Table, Value};
 
@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut ConfigReader) -> Settings {
     }
     between(&settings, &rules, &receivers, &origin, &mut defects);
     if rules.is_empty() && !receivers.is_empty() {
-        settings.rules = Kind::ALL.into_iter().map(Rule::new).collect();
+        settings.rules = AlarmKind::ALL.into_iter().map(Rule::new).collect();
     }
     reader.defects.extend(defects);
     settings
@@ -106,9 +106,9 @@ fn between(
 
 fn rule(part: &mut Part<'_>) -> Option<Rule> {
     part.unknown(&["alarm", "name", "jobs", "after", "times", "within", "by", "severity", "receivers"]);
-    let kinds = || Kind::ALL.map(Kind::as_str).join(", ");
+    let kinds = || AlarmKind::ALL.map(AlarmKind::as_str).join(", ");
     let text = part.required("alarm", &format!("write one of {}", kinds()))?;
-    let Some(kind) = Kind::named(&text) else {
+    let Some(kind) = AlarmKind::named(&text) else {
         part.push("alarm", text, "unknown alarm", &format!("write one of {}", kinds()));
         return None;
     };
@@ -319,7 +319,7 @@ impl<'a> Part<'a> {
     }
 
     /// Fields that a kind of alarm does not take.
-    fn useless(&mut self, kind: Kind, fields: &[(&str, bool)]) {
+    fn useless(&mut self, kind: AlarmKind, fields: &[(&str, bool)]) {
         for (field, taken) in fields {
             if !taken && self.table.contains_key(*field) {
                 let problem = format!("{kind} does not take it");

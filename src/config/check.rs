@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ensemble_that_anybody_may_write_needs_a_word_unless_it_is_on_loopback() {
+    fn an_ensemble_that_anyone_may_write_needs_a_word_unless_it_is_on_loopback() {
         let zookeeper = |zk, more: &[(&str, &str)]| {
             read(&[&[("registry", "zookeeper"), ("zk", zk)], more].concat()).map(|loaded| loaded.config)
         };

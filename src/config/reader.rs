@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_toml_is_one_defect() {
+    fn a_file_that_is_not_toml_is_one_defect() {
         let sources = |text| {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("rosterd.toml");

@@ -30,9 +30,11 @@ use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::edge_queue::{EdgeReceiver, FromEdge, edge_queue};
 use crate::handle::{Handle, Inner};
-use crate::inbox::{CREDENTIAL_BYTES, Waiting};
+use crate::inbox::{CREDENTIAL_BYTES, WaitingStreams};
 use crate::io::cluster_event::ClusterEvent;
-use crate::io::event::{Answer, Effect, Event, Frames, Now, Numbered, Query, RequestId, StreamId, TxnId};
+use crate::io::event::{
+    Answer, Effect, Event, FrameCounts, Now, Numbered, Query, RequestId, StreamId, TxnId,
+};
 use crate::io::operation::{Done, Health};
 use crate::io::settings::Settings;
 use crate::io::standing::Standing;
@@ -110,7 +112,7 @@ pub struct Driver {
     /// How many frames were taken out of it.
     taken: u64,
     /// Streams whose next frame waits for room.
-    waiting: Waiting,
+    waiting: WaitingStreams,
     hints: rosterd_registry::Hints,
     /// In the order of their numbers, since they are closed in this order when the driver ends.
     outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
@@ -148,7 +150,7 @@ pub fn coordinator(
     let (queue, inbox) = edge_queue();
     let (health, health_seen) = watch::channel(Health::Starting);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
-    let (proved, waiting) = (Arc::new(AtomicU64::new(0)), Waiting::default());
+    let (proved, waiting) = (Arc::new(AtomicU64::new(0)), WaitingStreams::default());
     let inner = Inner {
         namespace: settings.namespace.clone(),
         max_outbox: settings.max_outbox_frames.max(2),
@@ -386,7 +388,7 @@ impl Driver {
             let Some(event) = self.ready() else { break };
             self.machine.handle_event(now, event);
         }
-        let frames = Frames { came: self.taken + self.inbox.len() as u64, taken: self.taken };
+        let frames = FrameCounts { came: self.taken + self.inbox.len() as u64, taken: self.taken };
         self.machine.set_inbox(frames, self.waiting.streams());
         for effect in self.machine.poll(now, MOST_JOBS) {
             self.carry_out(effect, now);

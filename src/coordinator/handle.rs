@@ -25,7 +25,7 @@ use rosterd_session::frame::ToWorker;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::edge_queue::{EdgeSender, FromEdge};
-use crate::inbox::{Waiting, stopped};
+use crate::inbox::{WaitingStreams, stopped};
 
 const REQUESTS: usize = 1024;
 
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) last_stream: AtomicU64,
     /// How much the streams of each credential may have waiting here.
     pub(crate) shares: Shares<Semaphore>,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingStreams,
     pub(crate) asked: Arc<AtomicUsize>,
     pub(crate) looks: crate::queries::looks::Looks,
 }

@@ -22,9 +22,9 @@ const LEAST: usize = 256;
 
 /// Streams whose next frame waits for room.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Waiting(Arc<Mutex<BTreeSet<StreamId>>>);
+pub(crate) struct WaitingStreams(Arc<Mutex<BTreeSet<StreamId>>>);
 
-impl Waiting {
+impl WaitingStreams {
     /// The current streams.
     pub(crate) fn streams(&self) -> BTreeSet<StreamId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -37,7 +37,7 @@ impl Waiting {
 }
 
 /// Marks a stream as waiting.
-struct Entered(Waiting, StreamId);
+struct Entered(WaitingStreams, StreamId);
 
 impl Drop for Entered {
     fn drop(&mut self) {
@@ -52,11 +52,16 @@ pub struct Inbox {
     queue: EdgeSender,
     own: Arc<Semaphore>,
     shared: Arc<Semaphore>,
-    waiting: Waiting,
+    waiting: WaitingStreams,
 }
 
 impl Inbox {
-    pub(crate) fn new(stream: StreamId, queue: EdgeSender, shared: Arc<Semaphore>, waiting: Waiting) -> Self {
+    pub(crate) fn new(
+        stream: StreamId,
+        queue: EdgeSender,
+        shared: Arc<Semaphore>,
+        waiting: WaitingStreams,
+    ) -> Self {
         Self { stream, queue, own: Arc::new(Semaphore::new(STREAM_BYTES)), shared, waiting }
     }
 
@@ -112,7 +117,7 @@ mod tests {
     use super::*;
     use crate::edge_queue::{EdgeReceiver, edge_queue};
 
-    fn inbox(shared: &Arc<Semaphore>, waiting: &Waiting) -> (Inbox, EdgeReceiver) {
+    fn inbox(shared: &Arc<Semaphore>, waiting: &WaitingStreams) -> (Inbox, EdgeReceiver) {
         let (queue, taken) = edge_queue();
         (Inbox::new(1, queue, shared.clone(), waiting.clone()), taken)
     }
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn as_many_small_frames_wait_as_a_worker_has_credits() {
         let shared = Arc::new(Semaphore::new(CREDENTIAL_BYTES));
-        let (inbox, _taken) = inbox(&shared, &Waiting::default());
+        let (inbox, _taken) = inbox(&shared, &WaitingStreams::default());
         for _ in 0..8192 {
             let room = inbox.try_room(100).unwrap();
             inbox.put(FromWorker::DrainRequest, room).unwrap();
@@ -130,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_finds_no_room_waits_until_a_frame_was_handled() {
-        let (shared, waiting) = (Arc::new(Semaphore::new(CREDENTIAL_BYTES)), Waiting::default());
+        let (shared, waiting) = (Arc::new(Semaphore::new(CREDENTIAL_BYTES)), WaitingStreams::default());
         let (inbox, mut taken) = inbox(&shared, &waiting);
         let large = inbox.try_room(STREAM_BYTES * 2).unwrap();
         inbox.put(FromWorker::DrainRequest, large).unwrap();
@@ -146,7 +151,7 @@ mod tests {
     #[tokio::test]
     async fn streams_of_one_credential_share_and_those_of_another_do_not_wait_for_them() {
         let shares = rosterd_runtime::shares::Shares::new(|| Semaphore::new(CREDENTIAL_BYTES));
-        let waiting = Waiting::default();
+        let waiting = WaitingStreams::default();
         let hostile: Vec<_> = (0..8).map(|_| inbox(&shares.of(Some("hostile")), &waiting)).collect();
         let rooms: Vec<Room> = hostile.iter().filter_map(|(inbox, _)| inbox.try_room(STREAM_BYTES)).collect();
         assert_eq!(rooms.len(), CREDENTIAL_BYTES / STREAM_BYTES);

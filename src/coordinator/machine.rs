@@ -18,7 +18,7 @@ use rosterd_session::frame::FromWorker;
 
 use crate::cluster::Cluster;
 use crate::io::Io;
-use crate::io::event::{Answer, Effect, Event, Frames, Now, Numbered, Query, ReadId, StreamId, TxnId};
+use crate::io::event::{Answer, Effect, Event, FrameCounts, Now, Numbered, Query, ReadId, StreamId, TxnId};
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::settings::Settings;
 use crate::io::standing::Standing;
@@ -83,7 +83,7 @@ impl Machine {
 
     /// Sets how many frames have arrived, and how many were handled, since the frames in between may contain a worker's
     /// heartbeat; and the streams whose next frame waits for room.
-    pub(crate) fn set_inbox(&mut self, frames: Frames, waiting: BTreeSet<StreamId>) {
+    pub(crate) fn set_inbox(&mut self, frames: FrameCounts, waiting: BTreeSet<StreamId>) {
         self.workers.set_inbox(frames, waiting);
     }
 

@@ -153,7 +153,7 @@ pub struct Ended {
 
 /// What can happen to an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ItemEvent {
     /// A run starts on an idle item: a scheduled time later than the last, the marked misfire, or a trigger.
     Start(Running),
     /// An instance takes over a crashed item.
@@ -226,10 +226,10 @@ impl Record {
     }
 
     /// The record after `event`, or why the event is illegal. This is the whole transition table.
-    pub fn apply(&self, event: &Event) -> Result<Self, Illegal> {
+    pub fn apply(&self, event: &ItemEvent) -> Result<Self, Illegal> {
         let mut next = self.clone();
         match (&self.state, event) {
-            (State::Idle, Event::Start(run)) => {
+            (State::Idle, ItemEvent::Start(run)) => {
                 let startable = match run.source {
                     Source::NormalTrigger => run.fire > self.last_fire,
                     Source::Misfire => self.misfire == Some(run.fire),
@@ -241,24 +241,24 @@ impl Record {
                 }
                 next.start(run);
             }
-            (State::Crashed(crashed), Event::Claim(run)) => {
+            (State::Crashed(crashed), ItemEvent::Claim(run)) => {
                 let same = run.fire == crashed.fire && run.deaths == crashed.deaths;
                 if run.source != Source::Failover || !same {
                     return Err(self.illegal(event));
                 }
                 next.start(run);
             }
-            (State::Running(run), Event::Release) if run.held => {
+            (State::Running(run), ItemEvent::Release) if run.held => {
                 next.state = State::Running(Running { held: false, ..run.clone() });
             }
-            (State::Running(run), Event::Cancel) if !run.cancelled => {
+            (State::Running(run), ItemEvent::Cancel) if !run.cancelled => {
                 next.state = State::Running(Running { cancelled: true, ..run.clone() });
             }
-            (State::Running(run), Event::End { outcome, at, reported, requeue })
+            (State::Running(run), ItemEvent::End { outcome, at, reported, requeue })
                 if !(*requeue && run.cancelled) || mutants::is_on(mutants::CANCELLED_RUNS_AGAIN) =>
             {
                 next.end(run, *outcome, *at, *reported);
-                if mutants::is_on(mutants::VERDICT_DROPS_MISFIRE) {
+                if mutants::is_on(mutants::EXPIRY_DROPS_MISFIRE) {
                     next.misfire = next.misfire.filter(|_| *reported);
                 }
                 if *requeue {
@@ -271,29 +271,29 @@ impl Record {
                     });
                 }
             }
-            (State::Crashed(_), Event::GiveUp { .. }) => next.state = State::Idle,
-            (_, Event::Misfire { latest, count }) if *latest > self.last_fire => {
+            (State::Crashed(_), ItemEvent::GiveUp { .. }) => next.state = State::Idle,
+            (_, ItemEvent::Misfire { latest, count }) if *latest > self.last_fire => {
                 // The latest of them has a run of its own.
                 next.moves(*latest, (*count > 1).then_some(Time(latest.0 - 1)));
                 next.misfire = Some(*latest);
                 add(&mut next.counters.misfired, *count);
             }
             // Also an idle item: if runs are not monitored, the record does not show that one is in user code.
-            (_, Event::Skip { latest, count }) if *latest > self.last_fire => {
+            (_, ItemEvent::Skip { latest, count }) if *latest > self.last_fire => {
                 next.moves(*latest, Some(*latest));
                 add(&mut next.counters.skipped, *count);
             }
-            (_, Event::Miss { latest, count, reason }) if *latest > self.last_fire => {
+            (_, ItemEvent::Miss { latest, count, reason }) if *latest > self.last_fire => {
                 next.moves(*latest, Some(*latest));
                 if !mutants::is_on(mutants::MISSES_UNCOUNTED) {
                     add(next.counters.missed.entry(*reason).or_default(), *count);
                 }
             }
-            (_, Event::DropMisfire { reason }) if self.misfire.is_some() => {
+            (_, ItemEvent::DropMisfire { reason }) if self.misfire.is_some() => {
                 next.misfire = None;
                 add(next.counters.missed.entry(*reason).or_default(), 1);
             }
-            (_, Event::Cap { last_fire, schedule }) if *last_fire < self.last_fire => {
+            (_, ItemEvent::Cap { last_fire, schedule }) if *last_fire < self.last_fire => {
                 next.set_back(*last_fire, schedule.clone());
             }
             _ => return Err(self.illegal(event)),
@@ -350,7 +350,7 @@ impl Record {
         self.state = State::Idle;
     }
 
-    fn illegal(&self, event: &Event) -> Illegal {
+    fn illegal(&self, event: &ItemEvent) -> Illegal {
         let state = match self.state {
             State::Idle => "idle",
             State::Running(_) => "running",
@@ -360,7 +360,7 @@ impl Record {
     }
 }
 
-impl Event {
+impl ItemEvent {
     /// The event's name, for messages and coverage.
     pub fn name(&self) -> &'static str {
         match self {

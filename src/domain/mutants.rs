@@ -27,8 +27,8 @@ mutants! {
     RECORDS_READ_BEFORE_ATTACHMENT: "records_read_before_attachment", "a takeover trusts records that were read before it";
     ASKED_JOBS_UNREAD: "asked_jobs_unread", "a takeover does not look for runs of jobs whose registration is not acknowledged";
     STREAM_NUMBERS_UNCHECKED: "stream_numbers_unchecked", "a Hello of an abandoned stream is accepted";
-    VERDICT_IGNORES_VERSION: "verdict_ignores_version", "an attachment is deleted without checking its version";
-    VERDICT_BEFORE_LEASE_END: "verdict_before_lease_end", "a worker is marked dead after half of its lease";
+    EXPIRY_IGNORES_VERSION: "expiry_ignores_version", "an attachment is deleted without checking its version";
+    EXPIRY_BEFORE_LEASE_END: "expiry_before_lease_end", "a worker is marked dead after half of its lease";
     DEATH_BY_ABSENCE: "death_by_absence", "a run counts as crashed because its instance's node is missing";
     ACK_WITHOUT_PROOF: "ack_without_proof", "heartbeats are acknowledged although nothing proves the session";
     DISABLE_KEEPS_GENERATION: "disable_keeps_generation", "disabling does not change the generation";
@@ -45,9 +45,9 @@ mutants! {
     MARKS_IGNORE_RECORDS: "marks_ignore_records", "the next host of a worker marks its runs as running without checking their records";
     REPORT_TOKEN_UNCHECKED: "report_token_unchecked", "a report of an earlier run ends the run in flight";
     ABORTED_IS_FAILED: "aborted_is_failed", "a run that its worker aborted counts as failed";
-    VERDICT_FORGETS_FAILOVER: "verdict_forgets_failover", "marking a worker dead does not offer its runs for failover";
+    EXPIRY_FORGETS_FAILOVER: "expiry_forgets_failover", "marking a worker dead does not offer its runs for failover";
     FAILOVER_OF_DISABLED: "failover_of_disabled", "crashed runs of disabled items are run again";
-    VERDICT_DROPS_MISFIRE: "verdict_drops_misfire", "marking a worker dead removes the misfire mark";
+    EXPIRY_DROPS_MISFIRE: "expiry_drops_misfire", "marking a worker dead removes the misfire mark";
     FOREIGN_TRIGGERS_STAY: "foreign_triggers_stay", "an older tool's command to run an instance's items is not cleared";
     FOREIGN_CONFIG_UNNOTICED: "foreign_config_unnoticed", "a schedule that another tool writes also applies to the time before it";
     STRANGE_MIRRORS_STAY: "strange_mirrors_stay", "nodes that another tool creates for crashed items are not removed";

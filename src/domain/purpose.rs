@@ -42,6 +42,8 @@ pub enum Purpose {
     Elect,
     /// Something that was disabled is enabled.
     Enable,
+    /// A worker's lease has expired: it is marked dead.
+    Expire,
     /// Nodes of crashed items that another tool created or removed are corrected.
     FailoverItems,
     /// A configuration that another tool wrote is adopted.
@@ -88,8 +90,6 @@ pub enum Purpose {
     Sweep,
     /// A job is triggered manually.
     Trigger,
-    /// A worker is marked dead.
-    Verdict,
 }
 
 impl Purpose {
@@ -112,6 +112,7 @@ impl Purpose {
         Self::Drain,
         Self::Elect,
         Self::Enable,
+        Self::Expire,
         Self::FailoverItems,
         Self::ForeignConfig,
         Self::ForeignSwitch,
@@ -135,7 +136,6 @@ impl Purpose {
         Self::Shutdown,
         Self::Sweep,
         Self::Trigger,
-        Self::Verdict,
     ];
 
     /// The word for logs.
@@ -160,6 +160,7 @@ impl Purpose {
             Self::Drain => "drain",
             Self::Elect => "elect",
             Self::Enable => "enable",
+            Self::Expire => "expire",
             Self::FailoverItems => "failover items",
             Self::ForeignConfig => "foreign config",
             Self::ForeignSwitch => "foreign switch",
@@ -183,7 +184,6 @@ impl Purpose {
             Self::Shutdown => "shutdown",
             Self::Sweep => "sweep",
             Self::Trigger => "trigger",
-            Self::Verdict => "verdict",
         }
     }
 

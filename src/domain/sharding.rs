@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_made_has_no_due_times_before() {
+    fn a_new_job_has_no_scheduled_times_before_its_creation() {
         assert_eq!(Sharding::made_at(Time(5)), Sharding { made: Some(Time(5)), ..Sharding::default() });
     }
 
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_without_owner_is_nobodys() {
+    fn an_item_without_an_owner_belongs_to_no_one() {
         let mut sharding = sharding(2, 4);
         sharding.owners[1] = -1;
         assert_eq!(sharding.owner(Item(1)), None);

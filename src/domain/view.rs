@@ -9,9 +9,9 @@ use crate::id::{
     CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, ServerAddress, Token, Version,
 };
 use crate::item::{Ahead, Record};
-use crate::job::{Gap, JobConfig, JobSpec, Policy, TooLate};
+use crate::job::{DstGap, JobConfig, JobSpec, Policy, TooLate};
 use crate::mutants;
-use crate::schedule::{GapPolicy, Recent, Schedule};
+use crate::schedule::{GapPolicy, RecentTimes, Schedule};
 use crate::sharding::Sharding;
 use crate::snapshot::{Announced, Command, ForeignTrigger, InstanceSeen, JobNodes, Stage, TriggerNode};
 use crate::strategy::{self, Strategy};
@@ -63,19 +63,19 @@ pub struct Job {
     /// Commands of older tools.
     pub foreign_triggers: BTreeMap<InstanceId, ForeignTrigger>,
     /// The data that some of it was decoded from.
-    source: Source,
+    source: NodeData,
 }
 
 /// The data that takes long to decode and seldom changes.
 #[derive(Clone)]
-struct Source {
+struct NodeData {
     config: Arc<[u8]>,
     policy: Option<Arc<[u8]>>,
     assignment: Arc<[u8]>,
 }
 
 /// Omits everything: there may be secrets in it.
-impl fmt::Debug for Source {
+impl fmt::Debug for NodeData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source").finish_non_exhaustive()
     }
@@ -145,10 +145,10 @@ impl Rules {
 }
 
 /// Parses a schedule.
-pub fn schedule(cron: &str, zone: &str, gap: Gap) -> Result<Schedule, String> {
+pub fn schedule(cron: &str, zone: &str, gap: DstGap) -> Result<Schedule, String> {
     let gap = match gap {
-        Gap::FireAtEnd => GapPolicy::FireAtEnd,
-        Gap::Skip => GapPolicy::Skip,
+        DstGap::FireAtEnd => GapPolicy::FireAtEnd,
+        DstGap::Skip => GapPolicy::Skip,
     };
     Ok(Schedule::parse(cron, zone).map_err(|e| e.to_string())?.with_gap(gap))
 }
@@ -163,7 +163,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), crate::job::Defects> {
 }
 
 /// Decodes `config`, `rosterd/policy` and the job's own node.
-fn specification(handler_type: &str, source: &Source) -> Result<JobSpec, String> {
+fn specification(handler_type: &str, source: &NodeData) -> Result<JobSpec, String> {
     let fields = JobConfig::from_node(&source.config).map_err(|e| format!("config: {e}"))?;
     let policy = source.policy.as_deref().map(Policy::from_node).transpose();
     let policy = policy.map_err(|e| format!("rosterd/policy: {e}"))?;
@@ -185,7 +185,7 @@ impl Job {
         before: Option<&Self>,
     ) -> Result<Option<Self>, String> {
         let (Some(incarnation), Some(config)) = (nodes.incarnation, nodes.config) else { return Ok(None) };
-        let source = Source {
+        let source = NodeData {
             config: config.data,
             policy: nodes.policy.map(|node| node.data),
             assignment: nodes.assignment,
@@ -230,7 +230,7 @@ impl Job {
     }
 
     /// Whether its specification comes from the same data.
-    fn is_specified_by(&self, handler_type: &str, source: &Source) -> bool {
+    fn is_specified_by(&self, handler_type: &str, source: &NodeData) -> bool {
         let same = *self.handler_type == *handler_type
             && self.source.config == source.config
             && self.source.policy == source.policy;
@@ -257,7 +257,7 @@ pub struct Timeline<'a> {
     /// Expression and zone of the schedule.
     stated: Option<(&'a str, &'a str)>,
     /// Most items ask the same.
-    recent: Recent,
+    recent: RecentTimes,
 }
 
 /// The end of time, for the current schedule.
@@ -269,7 +269,7 @@ impl<'a> Timeline<'a> {
         let Rules { schedule, before, .. } = &job.rules;
         let config = job.spec.config();
         let stated = config.cron.as_deref().map(|cron| (cron, config.zone()));
-        Self { schedule: schedule.as_ref(), before, stated, recent: Recent::default() }
+        Self { schedule: schedule.as_ref(), before, stated, recent: RecentTimes::default() }
     }
 
     /// The spans of (after, until] in order, each with the schedule that is in force; those outside are empty.
@@ -360,14 +360,14 @@ mod tests {
 
     /// Two changes of schedule in quick succession: the scheduled times of the first schedule are not forgotten.
     #[test]
-    fn due_times_before_several_changes_of_schedule_are_all_known() {
+    fn scheduled_times_before_several_changes_of_schedule_are_all_known() {
         let every =
-            |seconds: u32| schedule(&format!("0/{seconds} * * * * ?"), "UTC", Gap::FireAtEnd).unwrap();
+            |seconds: u32| schedule(&format!("0/{seconds} * * * * ?"), "UTC", DstGap::FireAtEnd).unwrap();
         let (two, five, one) = (every(2), every(5), every(1));
         let at = Time::from_seconds;
         let before = vec![(at(11), Some(two)), (at(19), Some(five))];
         let line =
-            Timeline { schedule: Some(&one), before: &before, stated: None, recent: Recent::default() };
+            Timeline { schedule: Some(&one), before: &before, stated: None, recent: RecentTimes::default() };
         let mut due = Vec::new();
         let mut after = at(6);
         while let Some(next) = line.next(after).filter(|next| *next <= at(22)) {

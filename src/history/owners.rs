@@ -81,7 +81,7 @@ pub(super) struct OpenAssignment {
 
 /// One change of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum AssignmentStep<'a> {
     /// The row ends.
     End { id: i64, why: &'a str },
     /// A row begins.
@@ -101,7 +101,7 @@ pub(super) fn steps<'a>(
     open: &[OpenAssignment],
     at: Time,
     owned: &'a RecordedAssignment,
-) -> Vec<Step<'a>> {
+) -> Vec<AssignmentStep<'a>> {
     let is_late = |known: &KnownAssignment| match *known.incarnation == *owned.incarnation {
         true => known.generation.0 > owned.generation,
         false => known.at > at,
@@ -117,16 +117,20 @@ pub(super) fn steps<'a>(
             wanted.remove(&item);
             let led = owned.led && row.generation.0 == owned.generation;
             if let Some(why) = owned.causes.get(&item).filter(|_| led) {
-                explained.push(Step::Explain { id: row.id, why });
+                explained.push(AssignmentStep::Explain { id: row.id, why });
             }
         } else {
-            ends.push(Step::End { id: row.id, why: if same_job { owned.cause(item) } else { REMOVED } });
+            ends.push(AssignmentStep::End {
+                id: row.id,
+                why: if same_job { owned.cause(item) } else { REMOVED },
+            });
         }
     }
-    let begin = |(item, instance)| Step::Begin { item: Item(item), instance, why: owned.cause(item) };
-    let mut steps: Vec<Step<'a>> =
+    let begin =
+        |(item, instance)| AssignmentStep::Begin { item: Item(item), instance, why: owned.cause(item) };
+    let mut steps: Vec<AssignmentStep<'a>> =
         ends.into_iter().chain(wanted.into_iter().map(begin)).chain(explained).collect();
-    steps.push(if owned.gone { Step::Forget } else { Step::Know });
+    steps.push(if owned.gone { AssignmentStep::Forget } else { AssignmentStep::Know });
     steps
 }
 
@@ -169,16 +173,19 @@ mod tests {
         let (one, two, found) = (Cause::Unowned.to_string(), instance(2), Cause::Found.to_string());
         let (one, two, found) = (one.as_str(), two.as_str(), found.as_str());
         let expected = [
-            Step::End { id: 2, why: one },
-            Step::End { id: 3, why: found },
-            Step::Begin { item: Item(1), instance: two, why: one },
-            Step::Begin { item: Item(2), instance: two, why: found },
-            Step::Know,
+            AssignmentStep::End { id: 2, why: one },
+            AssignmentStep::End { id: 3, why: found },
+            AssignmentStep::Begin { item: Item(1), instance: two, why: one },
+            AssignmentStep::Begin { item: Item(2), instance: two, why: found },
+            AssignmentStep::Know,
         ];
         assert_eq!(steps(Some(&known(1)), &rows, Time(9), &RecordedAssignment::of(&now)), expected);
         // Recording it again changes nothing.
         let after = [open(1, 0, 1, 1), open(4, 1, 2, 3), open(5, 2, 2, 3)];
-        assert_eq!(steps(Some(&known(3)), &after, Time(9), &RecordedAssignment::of(&now)), [Step::Know]);
+        assert_eq!(
+            steps(Some(&known(3)), &after, Time(9), &RecordedAssignment::of(&now)),
+            [AssignmentStep::Know]
+        );
     }
 
     #[test]
@@ -202,28 +209,28 @@ mod tests {
         let mut now = owned(4, &[(1, &[0, 1])]);
         (now.led, now.causes) = (true, [(Item(0), Cause::First), (Item(1), Cause::First)].into());
         let rows = [open(1, 0, 1, 4), open(2, 1, 1, 2)];
-        let expected = [Step::Explain { id: 1, why: "first assignment" }, Step::Know];
+        let expected = [AssignmentStep::Explain { id: 1, why: "first assignment" }, AssignmentStep::Know];
         assert_eq!(steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&now)), expected);
     }
 
     #[test]
-    fn a_job_that_was_made_again_begins_anew() {
+    fn a_job_that_was_made_again_starts_again() {
         let again = Owned { incarnation: "second".into(), ..owned(1, &[(1, &[0])]) };
         let (rows, owner) = ([open(1, 0, 1, 4)], instance(1));
         let expected = [
-            Step::End { id: 1, why: REMOVED },
-            Step::Begin {
+            AssignmentStep::End { id: 1, why: REMOVED },
+            AssignmentStep::Begin {
                 item: Item(0),
                 instance: owner.as_str(),
                 why: "found so when the coordinator looked again",
             },
-            Step::Know,
+            AssignmentStep::Know,
         ];
         assert_eq!(steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&again)), expected);
         let gone = Owned { otherwise: Cause::Removed, owners: Vec::new(), ..owned(5, &[]) };
         assert_eq!(
             steps(Some(&known(4)), &rows, Time(9), &RecordedAssignment::of(&gone)),
-            [Step::End { id: 1, why: REMOVED }, Step::Forget]
+            [AssignmentStep::End { id: 1, why: REMOVED }, AssignmentStep::Forget]
         );
     }
 }

@@ -18,7 +18,7 @@ use super::{HistoryError, MAX_PAGE};
 const PAGE_BYTES: usize = 2 << 20;
 
 /// An answer on its way.
-pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send + 'a>>;
+pub(super) type ShelfAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send + 'a>>;
 
 /// A count of a job within an interval: the job, the start of the interval, the name of the counter, and the number.
 pub(super) type Tally = (JobName, Time, String, u64);
@@ -43,7 +43,7 @@ pub(super) struct Intervals {
 
 /// What is known of an item's scheduled times: the input of its ledger.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ItemHistory {
     pub(super) item: Item,
     /// Runs of scheduled times in the span, and of the first one after it that was run as a misfire, in the order of
     /// their tokens for each; without their texts.
@@ -58,33 +58,39 @@ pub(super) struct Known {
 /// [`HistoryError::TooMuch`].
 pub(super) trait Shelves: fmt::Debug + Send + Sync {
     /// Runs, the newest first: by `since`, then by number.
-    fn runs(&self, filter: RunFilter, page: Paged<RunRow>) -> Answer<'_, Paged<RunRow>>;
+    fn runs(&self, filter: RunFilter, page: Paged<RunRow>) -> ShelfAnswer<'_, Paged<RunRow>>;
 
     /// Events of both kinds, in the same way.
-    fn events(&self, filter: EventFilter, page: Paged<EventRow>) -> Answer<'_, Paged<EventRow>>;
+    fn events(&self, filter: EventFilter, page: Paged<EventRow>) -> ShelfAnswer<'_, Paged<EventRow>>;
 
     /// Who owned a job's items, the newest first: by the start of the ownership, then by number.
-    fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>>;
+    fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> ShelfAnswer<'_, Paged<OwnerRow>>;
 
     /// All runs of the fire that this run belongs to, in the order of their tokens, at most [`MAX_PAGE`]; empty: the
     /// run is not known.
-    fn attempts(&self, job: JobName, item: Item, token: Token) -> Answer<'_, Vec<RunRow>>;
+    fn attempts(&self, job: JobName, item: Item, token: Token) -> ShelfAnswer<'_, Vec<RunRow>>;
 
     /// Recent activity: runs since the first time, missed scheduled times since the second. The lags may be of the
     /// latest runs only.
-    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse>;
+    fn pulse(&self, runs: Time, missed: Time) -> ShelfAnswer<'_, Pulse>;
 
     /// A job's runs since a time, counted by their state.
-    fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>>;
+    fn recent(&self, job: JobName, from: Time) -> ShelfAnswer<'_, Vec<Recent>>;
 
     /// A job's gaps that reach into `[from, to)`, the oldest first.
-    fn not_run(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<NotRunRow>>;
+    fn not_run(&self, job: JobName, from: Time, to: Time) -> ShelfAnswer<'_, Vec<NotRunRow>>;
 
     /// What is known of the items' scheduled times in `[from, to)`, all of it as of one moment.
-    fn known(&self, job: JobName, items: Vec<Item>, from: Time, to: Time) -> Answer<'_, Vec<Known>>;
+    fn known(
+        &self,
+        job: JobName,
+        items: Vec<Item>,
+        from: Time,
+        to: Time,
+    ) -> ShelfAnswer<'_, Vec<ItemHistory>>;
 
     /// Counts by job and interval.
-    fn tallies(&self, asked: Intervals) -> Answer<'_, Vec<Tally>>;
+    fn tallies(&self, asked: Intervals) -> ShelfAnswer<'_, Vec<Tally>>;
 }
 
 /// The position of a row in a list: its time and its number.

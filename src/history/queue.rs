@@ -86,7 +86,7 @@ impl Row {
 pub(super) struct Queue {
     most_rows: usize,
     most_bytes: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedRows>,
     filled: Condvar,
     settled: Condvar,
     dropped: AtomicU64,
@@ -94,7 +94,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueuedRows {
     rows: VecDeque<Row>,
     bytes: usize,
     /// The consumer waits until there are this many rows: for fewer it is not woken.
@@ -120,7 +120,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueuedRows> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,12 +176,12 @@ impl Queue {
     /// Waits until there are as many rows as `wanted`, or there is a reason not to wait for more; at most `limit`.
     fn wait<'a>(
         &self,
-        mut waiting: MutexGuard<'a, Waiting>,
+        mut waiting: MutexGuard<'a, QueuedRows>,
         limit: Duration,
         wanted: usize,
-    ) -> MutexGuard<'a, Waiting> {
+    ) -> MutexGuard<'a, QueuedRows> {
         waiting.wanted = wanted;
-        let waits = |w: &mut Waiting| w.rows.len() < wanted && w.done >= w.hurry && !w.closed;
+        let waits = |w: &mut QueuedRows| w.rows.len() < wanted && w.done >= w.hurry && !w.closed;
         let woken = self.filled.wait_timeout_while(waiting, limit, waits);
         woken.unwrap_or_else(PoisonError::into_inner).0
     }

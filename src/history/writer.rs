@@ -19,7 +19,7 @@ use super::aside;
 use super::owners::{self, RecordedAssignment};
 use super::queue::{Of, Queue, Row, What};
 use super::rows::{Detail, EventKind, NotRunRow};
-use super::sql::{self, AGING, Batch, OpenError, Store};
+use super::sql::{self, AGING, Batch, HistoryFile, OpenError};
 use super::{Clock, Options};
 use rosterd_runtime::aside::give_way;
 use rosterd_runtime::mutants;
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     /// Incremented when a new file is created at the path, so that readers open it again.
     file: Arc<AtomicU64>,
-    pub(super) store: Option<Store>,
+    pub(super) store: Option<HistoryFile>,
     gaps: Gaps,
     aside: u32,
     reopen_at: Time,
@@ -140,7 +140,7 @@ impl Writer {
             return;
         }
         self.reopen_at = now.plus(REOPEN);
-        let mut opened = Store::open(&self.path);
+        let mut opened = HistoryFile::open(&self.path);
         let aside = match &opened {
             Err(OpenError::Damaged(_)) => Some("damaged"),
             Err(OpenError::Newer(_)) => Some("newer"),
@@ -150,7 +150,7 @@ impl Writer {
             if !self.set_aside(what, &error.to_string()) {
                 return;
             }
-            opened = Store::open(&self.path);
+            opened = HistoryFile::open(&self.path);
         }
         match opened {
             Ok(store) => self.store = Some(store),
@@ -260,10 +260,10 @@ impl Writer {
 }
 
 /// Writes the rows in one transaction; returns how many were refused for their own sake.
-fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
+fn put(store: &mut HistoryFile, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
     let mut batch = store.begin(rows.iter().any(Row::is_audit))?;
     let mut refused = 0;
-    let ended: BTreeSet<Run<'_>> = rows.iter().filter_map(ended).collect();
+    let ended: BTreeSet<RunKey<'_>> = rows.iter().filter_map(ended).collect();
     for row in rows {
         match put_row(&mut batch, gaps, row, &ended) {
             Ok(()) => {}
@@ -279,13 +279,13 @@ fn put(store: &mut Store, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usi
 }
 
 /// The run of a row. The most distinctive part comes first.
-type Run<'a> = (Token, Item, &'a JobName);
+type RunKey<'a> = (Token, Item, &'a JobName);
 
-fn run_of(of: &Of) -> Run<'_> {
+fn run_of(of: &Of) -> RunKey<'_> {
     (of.token, of.item, &of.job)
 }
 
-fn ended(row: &Row) -> Option<Run<'_>> {
+fn ended(row: &Row) -> Option<RunKey<'_>> {
     let What::Ended { of, .. } = &row.what else { return None };
     Some(run_of(of))
 }
@@ -295,7 +295,7 @@ fn put_row(
     batch: &mut Batch<'_>,
     gaps: &mut Gaps,
     row: &Row,
-    ended: &BTreeSet<Run<'_>>,
+    ended: &BTreeSet<RunKey<'_>>,
 ) -> rusqlite::Result<()> {
     let nothing = Detail::default();
     gaps.note_losses(row.losses);
@@ -351,11 +351,11 @@ fn put_owners(batch: &mut Batch<'_>, at: Time, owned: &Owned) -> rusqlite::Resul
 /// adjacent to it, and is written as one with it.
 #[derive(Default)]
 struct Gaps {
-    last: BTreeMap<(JobName, Item), Gap>,
+    last: BTreeMap<(JobName, Item), LastGap>,
     losses: u64,
 }
 
-struct Gap {
+struct LastGap {
     row: i64,
     latest: Time,
     result: FireResult,
@@ -383,7 +383,7 @@ impl Gaps {
             self.last.clear();
         }
         if self.last.get(&key).is_none_or(|last| last.latest < gap.latest) {
-            self.last.insert(key, Gap { row, latest: gap.latest, result: gap.result });
+            self.last.insert(key, LastGap { row, latest: gap.latest, result: gap.result });
         }
         Ok(())
     }

@@ -246,7 +246,7 @@ mod tests {
 
     /// An unknown word cannot be ignored: nobody can say what state the item would be in.
     #[test]
-    fn a_word_of_a_later_version_is_no_record() {
+    fn a_word_of_a_later_version_is_not_a_record() {
         let text = String::from_utf8(json(&record(State::Idle)).unwrap().to_vec()).unwrap();
         for (known, later) in
             [("timed_out\",\"at", "evicted\",\"at"), ("MISFIRE", "CALENDAR"), ("\"down\"", "\"late\"")]

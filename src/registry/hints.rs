@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rosterd_domain::id::JobName;
 use tokio::sync::Notify;
 
-use super::paths::{Paths, Place};
+use super::paths::{NodeRole, Paths};
 use super::tree::Change;
 
 /// The receiving end of a session's hints.
@@ -58,12 +58,12 @@ pub(crate) struct HintQueue {
 
 #[derive(Debug, Default)]
 struct Shared {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingHints>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingHints {
     order: VecDeque<Hint>,
     known: BTreeSet<Hint>,
     /// The last session state that was queued.
@@ -72,7 +72,7 @@ struct Waiting {
     closed: bool,
 }
 
-impl Waiting {
+impl PendingHints {
     fn pop(&mut self) -> Option<Hint> {
         let hint = self.order.pop_front()?;
         self.known.remove(&hint);
@@ -107,7 +107,7 @@ impl HintQueue {
         self.shared.arrived.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingHints> {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,21 +120,21 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
     for change in changes {
         let hint = match paths.place(&change.path) {
             // Their data matters only to those that read it, but that they appear or disappear matters to all.
-            Place::Job | Place::Coordinator if !change.deleted && change.before.is_some() => continue,
-            Place::Quiet => continue,
-            Place::Job => Hint::Jobs,
-            Place::Coordinator => Hint::Coordinators,
+            NodeRole::Job | NodeRole::Coordinator if !change.deleted && change.before.is_some() => continue,
+            NodeRole::Quiet => continue,
+            NodeRole::Job => Hint::Jobs,
+            NodeRole::Coordinator => Hint::Coordinators,
             // Fast path: most changes of a transaction are to the same job.
-            Place::Decision(job) if is_job(hints.last(), job) => continue,
-            Place::Decision(job) => match JobName::new(job) {
+            NodeRole::Decision(job) if is_job(hints.last(), job) => continue,
+            NodeRole::Decision(job) => match JobName::new(job) {
                 Ok(job) => Hint::Job(job),
                 Err(_) => continue,
             },
-            Place::Switch(job) => match JobName::new(job) {
+            NodeRole::Switch(job) => match JobName::new(job) {
                 Ok(job) => Hint::Switches(job),
                 Err(_) => continue,
             },
-            Place::Guarantee(job) => match JobName::new(job) {
+            NodeRole::Guarantee(job) => match JobName::new(job) {
                 Ok(job) => Hint::Guarantee(job),
                 Err(_) => continue,
             },

@@ -291,7 +291,7 @@ impl Lowering<'_> {
                 }
             }
             Write::RemoveAttachment { worker, expect } => {
-                let any = mutants::is_on(mutants::VERDICT_IGNORES_VERSION);
+                let any = mutants::is_on(mutants::EXPIRY_IGNORES_VERSION);
                 let expect = Some(*expect).filter(|_| !any);
                 self.ops.push(Op::Delete { path: paths.worker(worker), expect });
             }

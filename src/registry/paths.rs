@@ -84,7 +84,7 @@ fn join(parent: &str, name: &str) -> String {
 
 /// What kind of node it is, and for which job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum NodeRole<'a> {
     /// A job's own node.
     Job,
     /// The input of decisions about this job.
@@ -433,23 +433,23 @@ impl Paths {
     }
 
     /// What kind of node this is.
-    pub(crate) fn place<'a>(&self, path: &'a Path) -> Place<'a> {
+    pub(crate) fn place<'a>(&self, path: &'a Path) -> NodeRole<'a> {
         let path = path.as_str();
         if let Some(below) = below(path, &self.jobs) {
-            let Some((job, below)) = below.split_once('/') else { return Place::Job };
+            let Some((job, below)) = below.split_once('/') else { return NodeRole::Job };
             // `sharding` itself is the assignment; everything below it is run state.
             let decision = below == "sharding" || DECISION.iter().any(|folder| within(below, folder));
             let guarantee = GUARANTEE.iter().any(|folder| self::below(below, folder).is_some());
             if is_switch(below) {
-                return Place::Switch(job);
+                return NodeRole::Switch(job);
             }
             return match (decision, guarantee) {
-                (true, _) => Place::Decision(job),
-                (false, true) => Place::Guarantee(job),
-                (false, false) => Place::Quiet,
+                (true, _) => NodeRole::Decision(job),
+                (false, true) => NodeRole::Guarantee(job),
+                (false, false) => NodeRole::Quiet,
             };
         }
-        if below(path, &self.coordinators).is_some() { Place::Coordinator } else { Place::Quiet }
+        if below(path, &self.coordinators).is_some() { NodeRole::Coordinator } else { NodeRole::Quiet }
     }
 }
 
@@ -487,12 +487,12 @@ mod tests {
         let place = |below: &str| {
             let path = Path::stored(&format!("/ns/job/{below}")).unwrap();
             match paths.place(&path) {
-                Place::Decision(name) => {
+                NodeRole::Decision(name) => {
                     assert_eq!(name, "job");
                     true
                 }
                 other => {
-                    assert_eq!(other, Place::Quiet);
+                    assert_eq!(other, NodeRole::Quiet);
                     false
                 }
             }
@@ -514,12 +514,12 @@ mod tests {
             assert!(!place(quiet), "{quiet}");
         }
         for held in [paths.started(&job, Item(0)), paths.completed(&job, Item(7))] {
-            assert_eq!(paths.place(&held), Place::Guarantee("job"));
+            assert_eq!(paths.place(&held), NodeRole::Guarantee("job"));
         }
-        assert_eq!(paths.place(&paths.item_disabled(&job, Item(3))), Place::Switch("job"));
-        assert_eq!(paths.place(&paths.job(&job)), Place::Job);
-        assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), Place::Coordinator);
-        assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), Place::Quiet);
+        assert_eq!(paths.place(&paths.item_disabled(&job, Item(3))), NodeRole::Switch("job"));
+        assert_eq!(paths.place(&paths.job(&job)), NodeRole::Job);
+        assert_eq!(paths.place(&paths.coordinator(&CoordinatorId::new("c").unwrap())), NodeRole::Coordinator);
+        assert_eq!(paths.place(&paths.worker(&WorkerId::new("w").unwrap())), NodeRole::Quiet);
     }
 
     /// A store that watches single nodes watches every node that decisions are made from.

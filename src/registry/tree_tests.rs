@@ -95,7 +95,7 @@ fn an_ephemeral_ends_with_its_session_and_not_with_an_earlier_owners() {
 }
 
 #[test]
-fn a_mirror_is_no_precondition() {
+fn a_mirror_is_not_a_precondition() {
     let mut tree = tree(&["/a"]);
     let mirror = |at: &str| Op::Mirror { path: path(at), data: data("m"), ephemeral: true };
     tree.apply(&[mirror("/a/m"), mirror("/a/m"), mirror("/nowhere/m")], ME).unwrap();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_under_one_name_shares_until_the_last_has_gone() {
+    fn users_of_one_name_share_until_the_last_has_gone() {
         let shares: Shares<Mutex<u32>> = Shares::new(Mutex::default);
         let first = shares.of(Some("a"));
         *first.lock().unwrap() = 7;

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 /// When a task is asked to stop: in this order, each phase after the one before has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// Listeners and conversations.
     Edge,
     /// What decides.
@@ -33,14 +33,14 @@ pub enum Phase {
     Store,
 }
 
-impl Phase {
+impl ShutdownPhase {
     /// All, in the order in which they end.
     pub const ALL: [Self; 3] = [Self::Edge, Self::Work, Self::Store];
 }
 
 /// What a task's end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TaskKind {
     Essential,
     Restartable,
     Session,
@@ -64,7 +64,7 @@ pub struct Tasks {
 
 struct Inner {
     stops: [CancellationToken; 3],
-    running: Mutex<BTreeMap<u64, (Phase, &'static str, AbortHandle)>>,
+    running: Mutex<BTreeMap<u64, (ShutdownPhase, &'static str, AbortHandle)>>,
     changed: watch::Sender<u64>,
     next: AtomicU64,
     panics: AtomicU64,
@@ -95,12 +95,12 @@ impl Tasks {
     }
 
     /// Cancelled when the tasks of the phase are to stop. Essential tasks and sessions watch it themselves.
-    pub fn stop(&self, phase: Phase) -> CancellationToken {
+    pub fn stop(&self, phase: ShutdownPhase) -> CancellationToken {
         self.inner.stops[phase as usize].clone()
     }
 
     /// A task without which the process is of no use.
-    pub fn essential<F>(&self, phase: Phase, name: &'static str, task: F)
+    pub fn essential<F>(&self, phase: ShutdownPhase, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -111,7 +111,7 @@ impl Tasks {
                 return;
             }
             let why = ended.map_or_else(
-                |panic| inner.panicked(Kind::Essential, name, &panic),
+                |panic| inner.panicked(TaskKind::Essential, name, &panic),
                 |()| "it was not asked to".to_owned(),
             );
             tracing::error!(task = name, why, "an essential task ended: the process stops");
@@ -124,7 +124,7 @@ impl Tasks {
     }
 
     /// A task that can begin anew at any time, and be dropped wherever it waits when its phase ends.
-    pub fn restartable<M, F>(&self, phase: Phase, name: &'static str, mut make: M)
+    pub fn restartable<M, F>(&self, phase: ShutdownPhase, name: &'static str, mut make: M)
     where
         M: FnMut() -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -139,7 +139,7 @@ impl Tasks {
                 };
                 match ended {
                     Ok(()) => tracing::warn!(task = name, "a task ended; it begins again"),
-                    Err(panic) => drop(inner.panicked(Kind::Restartable, name, &panic)),
+                    Err(panic) => drop(inner.panicked(TaskKind::Restartable, name, &panic)),
                 }
                 tokio::select! {
                     biased;
@@ -151,19 +151,24 @@ impl Tasks {
     }
 
     /// A task that serves one conversation or request and is done with it.
-    pub fn session<F>(&self, phase: Phase, name: &'static str, task: F)
+    pub fn session<F>(&self, phase: ShutdownPhase, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let inner = self.inner.clone();
         self.spawn(phase, name, async move {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-                inner.panicked(Kind::Session, name, &panic);
+                inner.panicked(TaskKind::Session, name, &panic);
             }
         });
     }
 
-    fn spawn(&self, phase: Phase, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(
+        &self,
+        phase: ShutdownPhase,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
         let inner = self.inner.clone();
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
         let gone = Gone { id, inner: inner.clone() };
@@ -182,7 +187,7 @@ impl Tasks {
     }
 
     /// The names of the tasks that run, in the order of their start.
-    pub fn running(&self, phase: Phase) -> Vec<&'static str> {
+    pub fn running(&self, phase: ShutdownPhase) -> Vec<&'static str> {
         let running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.values().filter(|(of, ..)| *of == phase).map(|(_, name, _)| *name).collect()
     }
@@ -202,7 +207,7 @@ impl Tasks {
 
     /// Asks the tasks of a phase to stop, waits for them until `deadline` has passed, then aborts the rest.
     /// Says which had to be aborted.
-    pub async fn end(&self, phase: Phase, deadline: Duration) -> Vec<&'static str> {
+    pub async fn end(&self, phase: ShutdownPhase, deadline: Duration) -> Vec<&'static str> {
         self.stop(phase).cancel();
         let mut changed = self.inner.changed.subscribe();
         let all_gone = async {
@@ -228,7 +233,7 @@ impl Tasks {
 }
 
 impl Inner {
-    fn panicked(&self, kind: Kind, task: &'static str, panic: &Box<dyn Any + Send>) -> String {
+    fn panicked(&self, kind: TaskKind, task: &'static str, panic: &Box<dyn Any + Send>) -> String {
         self.panics.fetch_add(1, Ordering::Relaxed);
         let why = format!("it panicked: {}", panic_text(&**panic));
         tracing::error!(task, ?kind, why, "a task panicked: this is a defect, report it");
@@ -261,7 +266,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_of_an_essential_task_is_a_failure_with_its_name() {
         let tasks = Tasks::default();
-        tasks.essential(Phase::Work, "planner", async { panic!("boom") });
+        tasks.essential(ShutdownPhase::Work, "planner", async { panic!("boom") });
         let failure = tasks.failed().await;
         assert_eq!(failure.to_string(), "the task planner ended: it panicked: boom");
         assert_eq!(tasks.panics(), 1);
@@ -271,22 +276,22 @@ mod tests {
     async fn a_restartable_task_begins_again_until_its_phase_ends() {
         let tasks = Tasks::default();
         let (begun, mut count) = watch::channel(0);
-        tasks.restartable(Phase::Work, "sweep", move || {
+        tasks.restartable(ShutdownPhase::Work, "sweep", move || {
             begun.send_modify(|n| *n += 1);
             async { panic!("again") }
         });
         count.wait_for(|n| *n == 3).await.unwrap();
-        assert!(tasks.end(Phase::Work, Duration::from_secs(1)).await.is_empty());
-        assert!(tasks.running(Phase::Work).is_empty());
+        assert!(tasks.end(ShutdownPhase::Work, Duration::from_secs(1)).await.is_empty());
+        assert!(tasks.running(ShutdownPhase::Work).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_does_not_stop_is_aborted_and_named() {
         let tasks = Tasks::default();
-        let stop = tasks.stop(Phase::Edge);
-        tasks.session(Phase::Edge, "deaf", std::future::pending());
-        tasks.essential(Phase::Edge, "listener", async move { stop.cancelled().await });
-        assert_eq!(tasks.end(Phase::Edge, Duration::from_secs(1)).await, ["deaf"]);
+        let stop = tasks.stop(ShutdownPhase::Edge);
+        tasks.session(ShutdownPhase::Edge, "deaf", std::future::pending());
+        tasks.essential(ShutdownPhase::Edge, "listener", async move { stop.cancelled().await });
+        assert_eq!(tasks.end(ShutdownPhase::Edge, Duration::from_secs(1)).await, ["deaf"]);
         assert!(tasks.failed().now_or_never().is_none(), "a listener that was asked to stop has not failed");
     }
 }

@@ -131,7 +131,7 @@ pub enum ToWorker {
     Registered {
         job: JobName,
         items: u32,
-        kind: Kind,
+        kind: RunKind,
         lease: Duration,
         heartbeat: Duration,
         ignored: Vec<Change>,
@@ -192,7 +192,7 @@ pub struct Welcome {
 
 /// What a job's handler is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RunKind {
     /// One call per run.
     Simple,
     /// Fetch and process.
@@ -232,7 +232,7 @@ pub struct Trigger {
     /// Stopped after.
     pub timeout: Option<Duration>,
     /// What the handler is.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Attempts, and the pauses between them.
     pub retries: Retries,
     /// Whether the trace of its fire is kept; as far as nobody here keeps any, that is the worker's to say.

@@ -12,9 +12,9 @@ pub(crate) const SHOWN: usize = 128;
 
 /// The jobs of a grant; without patterns, all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Jobs(Arc<[String]>);
+pub struct JobScope(Arc<[String]>);
 
-impl Jobs {
+impl JobScope {
     /// No restriction.
     pub fn all() -> Self {
         Self::default()
@@ -54,7 +54,7 @@ impl Jobs {
     }
 }
 
-impl fmt::Display for Jobs {
+impl fmt::Display for JobScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&if self.are_all() { "*".to_owned() } else { self.0.join(", ") })
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_star_stands_for_any_characters_and_nothing_else_does() {
         let have =
-            |pattern: &str, job: &str| Jobs::parse([pattern]).unwrap().have(&JobName::new(job).unwrap());
+            |pattern: &str, job: &str| JobScope::parse([pattern]).unwrap().have(&JobName::new(job).unwrap());
         for (pattern, job) in [
             ("a", "a"),
             ("*", "a"),
@@ -108,15 +108,15 @@ mod tests {
         {
             assert!(!have(pattern, job), "{pattern} {job}");
         }
-        let hard = Jobs::parse(["*a".repeat(60) + "b"]).unwrap();
+        let hard = JobScope::parse(["*a".repeat(60) + "b"]).unwrap();
         assert!(!hard.have(&JobName::new("a".repeat(128)).unwrap()));
     }
 
     #[test]
     fn a_pattern_that_can_match_no_job_is_refused() {
         for wrong in ["", "a/b", "a b", "a?"] {
-            assert!(Jobs::parse([wrong]).unwrap_err().contains("write for example"), "{wrong}");
+            assert!(JobScope::parse([wrong]).unwrap_err().contains("write for example"), "{wrong}");
         }
-        assert!(Jobs::all().have(&JobName::new("any").unwrap()));
+        assert!(JobScope::all().have(&JobName::new("any").unwrap()));
     }
 }

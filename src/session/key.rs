@@ -2,11 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::hex::hex;
-
 /// What is stored of a key.
 pub fn digest(key: &str) -> String {
-    hex(&Sha256::digest(key.as_bytes()))
+    hex::encode(Sha256::digest(key))
 }
 
 /// Whether `shown` is the key whose digest is `stored`; takes the same time for any wrong key.

@@ -2,7 +2,6 @@
 
 pub mod code;
 pub mod frame;
-mod hex;
 pub mod jobs;
 pub mod key;
 pub mod limits;

@@ -8,8 +8,6 @@ use rosterd_domain::id::{Item, JobName, Token};
 use rosterd_domain::time::Time;
 use sha2::{Digest, Sha256};
 
-use crate::hex::hex;
-
 /// Names a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub [u8; 16]);
@@ -41,7 +39,7 @@ impl FireTrace {
         SpanId(first(&digest(&[&self.0, &item.0.to_be_bytes(), &token.0.to_be_bytes()])))
     }
 
-    /// Another span of the coordinator's: what it is, of which run, and the how manieth.
+    /// Another span of the coordinator: what it is, of which run, and its number among those.
     #[must_use]
     pub fn part(&self, what: &str, item: Item, token: Token, nth: u32) -> SpanId {
         let (item, token, nth) = (item.0.to_be_bytes(), token.0.to_be_bytes(), nth.to_be_bytes());
@@ -58,13 +56,13 @@ impl FireTrace {
 
 impl std::fmt::Display for TraceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
 impl std::fmt::Display for SpanId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 

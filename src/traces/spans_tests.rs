@@ -3,7 +3,7 @@ use rosterd_domain::job::Retries;
 use rosterd_domain::time::Mono;
 use rosterd_domain::txn::Purpose;
 use rosterd_runtime::telemetry::Metrics;
-use rosterd_session::frame::Kind;
+use rosterd_session::frame::RunKind;
 use tokio::sync::mpsc::Receiver;
 
 use super::*;
@@ -96,7 +96,7 @@ fn trigger(item: u32, token: u64) -> Trigger {
         not_before: None,
         starts_in: Duration::ZERO,
         timeout: None,
-        kind: Kind::Simple,
+        kind: RunKind::Simple,
         retries: Retries::default(),
         sampled: true,
     }

@@ -71,7 +71,7 @@ impl Writer {
 }
 
 fn hex(sum: Sha256) -> String {
-    sum.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hex::encode(sum.finalize())
 }
 
 /// A job as it stands in a store that goes on meanwhile, at one revision.

@@ -98,6 +98,5 @@ pub(super) fn digest(file: &Value) -> String {
     if let Value::Object(fields) = &mut file {
         fields.remove("digest");
     }
-    let sum = Sha256::digest(file.to_string().as_bytes());
-    sum.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", hex::encode(Sha256::digest(file.to_string())))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Item, JobName, Token};
-use rosterd_domain::item::{Event, Outcome, Record};
+use rosterd_domain::item::{ItemEvent, Outcome, Record};
 use rosterd_domain::snapshot::JobNodes;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Guard, Purpose, Txn, Write};
@@ -222,7 +222,7 @@ pub(super) fn crash(job: &mut Job, now: Time) -> Vec<String> {
         let Some(run) = record.running() else { continue };
         let requeue = job.requeues(&spec, *item) && !run.cancelled;
         lines.push(format!("{}/{item}, the run of {} by {}", job.name, run.fire, run.instance));
-        let end = Event::End { outcome: Outcome::Crashed, at: now, reported: false, requeue };
+        let end = ItemEvent::End { outcome: Outcome::Crashed, at: now, reported: false, requeue };
         if let Ok(record) = record.apply(&end) {
             ended.insert(*item, record);
         }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use rosterd_domain::id::{
     CoordinatorId, InstanceId, Item, JobName, Namespace, ServerAddress, Token, WorkerId,
 };
-use rosterd_domain::item::{Event, Missed, Record, Running, Source};
+use rosterd_domain::item::{ItemEvent, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::Snapshot;
 use rosterd_domain::time::Time;
@@ -123,7 +123,7 @@ fn config(description: &str) -> Arc<str> {
 
 fn record(token: u64) -> Record {
     let fresh = Record::new(Token(token), Time::from_seconds(200));
-    fresh.apply(&Event::Miss { latest: Time::from_seconds(300), count: 4, reason: Missed::Down }).unwrap()
+    fresh.apply(&ItemEvent::Miss { latest: Time::from_seconds(300), count: 4, reason: Missed::Down }).unwrap()
 }
 
 fn running(token: u64) -> Record {
@@ -138,7 +138,7 @@ fn running(token: u64) -> Record {
         cancelled: false,
         deaths: 0,
     };
-    record(token).apply(&Event::Start(run)).unwrap()
+    record(token).apply(&ItemEvent::Start(run)).unwrap()
 }
 
 async fn put(registry: &dyn Registry, guards: Vec<Guard>, writes: Vec<Write>) {
@@ -271,7 +271,7 @@ async fn a_job_that_is_not_there_is_made_whole_wherever_the_restore_was_cut_off(
 
 /// Nobody has said that it may be touched.
 #[tokio::test]
-async fn a_job_that_stands_is_refused_unless_it_is_said() {
+async fn a_job_that_stands_is_refused_unless_requested() {
     let (store, file) = later().await;
     let registry = store.open("two", SessionOptions::default());
     let before = registry.dump(&name()).await.unwrap();

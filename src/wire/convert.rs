@@ -19,7 +19,7 @@ use crate::status::{Malformed, cut};
 use crate::text;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{
-    CallbackDone, CancelReason, Completed, FromWorker, Hello, Kind, RunRef, ToWorker,
+    CallbackDone, CancelReason, Completed, FromWorker, Hello, RunKind, RunRef, ToWorker,
 };
 use rosterd_session::trace::FireTrace;
 use v1::session_request::Frame as In;
@@ -401,16 +401,16 @@ pub fn to_source(source: Source) -> v1::RunSource {
     }
 }
 
-fn to_kind(kind: Kind) -> v1::JobKind {
+fn to_kind(kind: RunKind) -> v1::JobKind {
     match kind {
-        Kind::Simple => v1::JobKind::Simple,
-        Kind::Dataflow { .. } => v1::JobKind::Dataflow,
-        Kind::Command => v1::JobKind::Command,
+        RunKind::Simple => v1::JobKind::Simple,
+        RunKind::Dataflow { .. } => v1::JobKind::Dataflow,
+        RunKind::Command => v1::JobKind::Command,
     }
 }
 
-fn streams(kind: Kind) -> bool {
-    matches!(kind, Kind::Dataflow { streaming: true })
+fn streams(kind: RunKind) -> bool {
+    matches!(kind, RunKind::Dataflow { streaming: true })
 }
 
 fn to_reason(reason: CancelReason) -> v1::CancelReason {

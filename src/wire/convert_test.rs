@@ -86,7 +86,7 @@ fn long_texts_of_a_report_are_cut() {
 }
 
 #[test]
-fn a_job_that_is_no_name_is_refused_for_itself_alone() {
+fn a_job_that_is_not_a_name_is_refused_for_itself_alone() {
     let register = v1::Register { job: "a/b".into(), handler_type: "h".into(), ..Default::default() };
     let defect = taken(In::Register(register)).unwrap_err();
     let Some(Out::Refused(refused)) = defect.answer.unwrap().frame else { panic!("no answer") };
@@ -129,7 +129,7 @@ fn a_close_is_the_end_of_the_stream_and_no_frame() {
 fn a_registered_dataflow_says_whether_it_streams() {
     let (lease, heartbeat) = (Duration::from_secs(5), Duration::from_secs(1));
     let job = JobName::new("j").unwrap();
-    let kind = Kind::Dataflow { streaming: true };
+    let kind = RunKind::Dataflow { streaming: true };
     let ignored = Vec::new();
     let Ok(frame) =
         to_worker(ToWorker::Registered { job, items: 3, kind, lease, heartbeat, ignored, next: None })

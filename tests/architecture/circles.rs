@@ -177,7 +177,7 @@ fn circles_are_found_with_their_lines() {
 }
 
 #[test]
-fn what_goes_one_way_is_no_circle() {
+fn what_goes_one_way_is_not_a_circle() {
     let fine: &[Made] = &[
         // A file with re-exports is not in a cycle, and shared code may be in a separate file.
         &[

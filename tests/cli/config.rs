@@ -50,7 +50,7 @@ heartbeat to 1666ms
 }
 
 #[test]
-fn a_flag_goes_before_the_environment_and_that_before_the_file() {
+fn a_flag_overrides_the_environment_and_that_the_file() {
     let toml = "listen = \"127.0.0.1:1\"\nlease = \"4s\"\nheartbeat = \"800ms\"\ndata_dir = \"d\"\n";
     let env =
         [("ROSTERD_LISTEN", "127.0.0.1:2"), ("ROSTERD_LEASE", "3s"), ("ROSTERD_PORT", "tcp://10.0.0.1:7700")];

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Namespace, ServerAddress, Token, TriggerId, WorkerId};
-use rosterd_domain::item::{Event, Missed, Record, Running, Source};
+use rosterd_domain::item::{ItemEvent, Missed, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Announced, Stage, TriggerNode};
 use rosterd_domain::time::Time;
@@ -66,7 +66,7 @@ fn create(job: &str, items: u32) -> Write {
 
 fn idle(token: u64) -> Record {
     let fresh = Record::new(Token(token), at(200));
-    fresh.apply(&Event::Miss { latest: at(300), count: 4, reason: Missed::Down }).unwrap()
+    fresh.apply(&ItemEvent::Miss { latest: at(300), count: 4, reason: Missed::Down }).unwrap()
 }
 
 fn record(job: &str, item: u32, record: Record) -> Write {
@@ -79,7 +79,7 @@ fn offset(job: &str, item: u32, data: &[u8]) -> Write {
 
 /// A job with a bit of everything.
 fn words(job: &str) -> Vec<Write> {
-    let misfired = idle(41).apply(&Event::Misfire { latest: at(400), count: 2 }).unwrap();
+    let misfired = idle(41).apply(&ItemEvent::Misfire { latest: at(400), count: 2 }).unwrap();
     let server = |address: &str, enabled| Write::Server {
         job: name(job),
         server: ServerAddress::new(address).unwrap(),
@@ -120,7 +120,7 @@ fn running(token: u64) -> Record {
         cancelled: false,
         deaths: 0,
     };
-    idle(token).apply(&Event::Start(run)).unwrap()
+    idle(token).apply(&ItemEvent::Start(run)).unwrap()
 }
 
 struct Places {
@@ -283,7 +283,7 @@ fn an_import_that_stopped_halfway_and_goes_on_lets_no_token_fall() {
 }
 
 #[test]
-fn jobs_that_exist_are_kept_unless_it_is_said() {
+fn jobs_that_exist_are_kept_unless_requested() {
     let places = Places::new();
     store(&places.path("a"), words("words"));
     places.export("a", "a.json").ok();

@@ -106,7 +106,7 @@ fn completion_knows_the_commands_the_flags_and_the_jobs() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_goes_away_is_not_a_failure() {
     let mut child = crate::binary::command();
     child.args(["cron", "next", "* * * * * ?", "--count", "100000"]);
     let mut child = child.stdout(std::process::Stdio::piped()).spawn().unwrap();

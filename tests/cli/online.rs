@@ -72,7 +72,7 @@ fn lists_are_tables_for_people() {
 }
 
 #[test]
-fn who_answers_is_shown() {
+fn the_coordinator_that_answers_is_shown() {
     let served = Served::start();
     assert_eq!(
         served.rosterd(&["info"]).ok(),
@@ -371,7 +371,7 @@ fn an_item_is_explained_within_eighty_columns() {
 }
 
 #[test]
-fn who_owned_what_is_listed() {
+fn ownership_is_listed() {
     let served = Served::start();
     assert_eq!(
         served.rosterd(&["items", "--job", "words", "--history", "--item", "1"]).ok(),

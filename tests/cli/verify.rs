@@ -154,7 +154,7 @@ fn a_span_and_a_job_are_judged_alone() {
 }
 
 #[test]
-fn without_a_verdict_the_exit_code_is_none_of_a_verdict() {
+fn without_a_verdict_the_exit_code_is_not_that_of_a_verdict() {
     let logs = Logs::new();
     let mut torn = String::from("{\"at\": 1}\n");
     let _ = write!(torn, "{}", line(0, "dan", "start", 1, json!({})));

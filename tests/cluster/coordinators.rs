@@ -41,7 +41,7 @@ async fn workers_of_a_dead_host_go_on_elsewhere_before_its_session_ends() {
 
 /// A frozen one cannot report it: the age of its last proof shows it, as long as its node exists.
 #[tokio::test]
-async fn the_proof_of_a_coordinator_that_stands_still_grows_old() {
+async fn the_proof_of_a_frozen_coordinator_grows_old() {
     let fleet = Fleet::start(2, &shared().list(), timing(6000, 500, 40_000)).await;
     let of = |members: Vec<Member>, seat: usize| members.into_iter().find(|m| m.url == fleet.url_of(seat));
     let asked = of(fleet.members().await, 0).unwrap();
@@ -228,7 +228,7 @@ async fn a_dead_leader_delays_no_fire_of_others() {
 /// A freeze that is longer than the session: its workers are elsewhere when it resumes, and it changes nothing before
 /// it has a new session.
 #[tokio::test]
-async fn ej_1857_session_expiry_is_no_shutdown() {
+async fn ej_1857_session_expiry_is_not_a_shutdown() {
     let mut fleet = Fleet::start(3, &shared().list(), QUICK).await;
     fleet.nine_in_flight(&WORKERS, &[]).await;
     let before = fleet.members().await.into_iter().find(|m| m.url == fleet.url_of(0)).unwrap();

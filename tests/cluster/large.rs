@@ -39,7 +39,7 @@ async fn items_move_while_others_run() {
 
 /// All workers leave. Recent scheduled times are run late when a worker comes; none vanishes.
 #[tokio::test]
-async fn nobody_is_left_and_then_somebody_comes() {
+async fn no_worker_is_left_and_then_one_comes() {
     let mut fleet = Fleet::start(2, &shared().list(), PATIENT).await;
     let catch_up = json!({ "cron": EVERY_SECOND, "rosterd": { "catch_up_window_ms": 600_000 } });
     fleet.apply(job("tick", 2, catch_up)).await;

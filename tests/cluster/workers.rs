@@ -155,7 +155,7 @@ async fn a_worker_that_is_cut_off_stops_before_its_items_run_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
+async fn a_worker_that_receives_nothing_stops_before_its_items_run_elsewhere() {
     cut_off(&[Way::ToWorker]).await;
 }
 
@@ -167,7 +167,7 @@ async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
 /// A process vanishes without a FIN, and another one comes with its address: that is a different worker. The address
 /// gives it nothing of the first one's state; and the first, once it reconnects, has a third identity.
 #[tokio::test]
-async fn who_comes_under_the_address_of_one_that_vanished_is_another() {
+async fn a_worker_under_the_address_of_one_that_vanished_is_another() {
     if !net::possible() {
         return;
     }

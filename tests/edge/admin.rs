@@ -22,7 +22,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::pages::get_with;
-use crate::support::{Jobs, Served, config, job, reason, serve, soon};
+use crate::support::{JobScope, Served, config, job, reason, serve, soon};
 
 async fn admin(served: &Served) -> AdminServiceClient<tonic::transport::Channel> {
     AdminServiceClient::new(served.channel().await)
@@ -108,7 +108,7 @@ async fn a_request_that_is_wrong_names_its_field_and_changes_nothing() {
 
 /// Regression: the answer to a mistyped name was an empty list.
 #[tokio::test]
-async fn who_asks_for_the_history_of_a_job_or_item_that_nobody_knows_is_told_so() {
+async fn the_history_of_an_unknown_job_or_item_is_an_error() {
     let served = serve(config()).await;
     served.fake.jobs.lock().unwrap().1 = vec![job("j")];
     let mut admin = admin(&served).await;
@@ -247,7 +247,7 @@ async fn fires_come_in_pages() {
 #[tokio::test]
 async fn a_call_ends_at_its_clients_deadline() {
     let served = serve(config()).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Never;
     // Raw: a client library would give up by itself.
     let io = tokio::net::TcpStream::connect(served.address).await.unwrap();
     let (mut client, connection) = h2::client::handshake(io).await.unwrap();
@@ -264,7 +264,7 @@ async fn a_call_ends_at_its_clients_deadline() {
     let mut config = crate::support::config();
     config.call_deadline = Duration::from_millis(50);
     let served = serve(config).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Never;
     let call = admin(&served).await.list_jobs(v1::ListJobsRequest::default()).await;
     assert_eq!(reason(&call.unwrap_err()), "DEADLINE_EXCEEDED");
 }
@@ -272,7 +272,7 @@ async fn a_call_ends_at_its_clients_deadline() {
 #[tokio::test]
 async fn a_panic_in_a_call_is_an_answer() {
     let served = serve(config()).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Panics;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Panics;
     let mut admin = admin(&served).await;
     let status = admin.list_jobs(v1::ListJobsRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::Internal);

@@ -143,7 +143,7 @@ fn methods() -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn every_method_is_open_to_whom_the_table_says_and_to_nobody_else() {
+async fn every_method_is_open_to_those_in_the_table_and_to_nobody_else() {
     let methods = methods();
     let served_paths: BTreeSet<_> = methods.iter().map(|(path, _)| path.as_str()).collect();
     let listed: BTreeSet<_> = TABLE.iter().map(|(path, _)| *path).collect();
@@ -214,7 +214,7 @@ async fn a_worker_is_known_by_its_credential() {
 }
 
 #[tokio::test]
-async fn a_path_spelled_otherwise_is_open_to_nobody() {
+async fn a_path_in_another_spelling_is_open_to_no_one() {
     let served = guarded().await;
     let channel = served.channel().await;
     let admin = secret(4).text().to_owned();

@@ -104,7 +104,7 @@ async fn the_consoles_files_take_no_place_of_requests() {
 }
 
 #[tokio::test]
-async fn files_come_gzipped_to_whom_takes_it() {
+async fn files_come_gzipped_to_clients_that_accept_it() {
     use std::io::Read as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -11,7 +11,7 @@ use rosterd_wire::proto::v1::session_request::Frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Jobs, config, heartbeat, hello, reason, serve, soon, until};
+use crate::support::{JobScope, config, heartbeat, hello, reason, serve, soon, until};
 
 const MANY: u64 = 10_000;
 
@@ -245,7 +245,7 @@ async fn calls_too_many_are_refused_at_once_and_streams_are_not_calls() {
     (config.calls, config.watchers) = (1, 0);
     let mut served = serve(config).await;
     let channel = served.channel().await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Never;
     let mut admin = AdminServiceClient::new(channel.clone());
     let waiting = tokio::spawn({
         let mut admin = admin.clone();

@@ -168,7 +168,7 @@ async fn a_stream_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn what_is_no_login_is_refused_and_says_what_one_is() {
+async fn what_is_not_a_login_is_refused_with_the_form_of_one() {
     let (served, _, rows) = guarded().await;
     let wrong = log_in(&served, secret(99).text()).await;
     assert_eq!((wrong.code, wrong.json()["code"].as_str()), (401, Some("UNAUTHENTICATED")));
@@ -199,7 +199,7 @@ async fn what_is_no_login_is_refused_and_says_what_one_is() {
 }
 
 #[tokio::test]
-async fn who_fails_too_often_waits_also_with_the_right_credential() {
+async fn a_caller_that_fails_too_often_waits_even_with_the_right_credential() {
     let (served, ..) = guarded().await;
     for _ in 0..30 {
         assert_eq!(log_in(&served, secret(99).text()).await.code, 401);

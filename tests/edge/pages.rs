@@ -6,7 +6,7 @@ use rosterd_coordinator::handle::Health;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Jobs, config, instance, job, serve, soon};
+use crate::support::{JobScope, config, instance, job, serve, soon};
 
 /// Status, headers and body of a GET.
 pub(crate) async fn get_with(address: SocketAddr, path: &str, heads: &str) -> (u16, String, String) {
@@ -52,7 +52,7 @@ async fn a_probe_is_told_whether_work_may_be_sent_here() {
 }
 
 #[tokio::test]
-async fn what_is_no_page_is_not_found() {
+async fn what_is_not_a_page_is_not_found() {
     let served = serve(config()).await;
     for path in ["/x", "//", "/metrics/", "/Metrics", "/rosterd.v1.AdminService/ListJobs", "/healthz/.."] {
         assert_eq!(get(served.address, path).await.0, 404, "{path}");
@@ -73,7 +73,7 @@ async fn requests_are_counted_by_a_closed_set_of_names() {
 }
 
 #[tokio::test]
-async fn metrics_are_openmetrics_to_who_accepts_it_and_the_older_text_to_others() {
+async fn metrics_are_openmetrics_to_clients_that_accept_it_and_the_older_text_to_others() {
     let served = serve(config()).await;
     let prometheus =
         "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2\r\n";
@@ -92,7 +92,7 @@ async fn metrics_are_openmetrics_to_who_accepts_it_and_the_older_text_to_others(
 #[tokio::test]
 async fn a_panic_is_an_answer_and_is_counted() {
     let served = serve(config()).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Panics;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Panics;
     assert_eq!(get(served.address, "/plain").await.0, 500);
     assert_eq!(served.metrics.handler_panics.get(), 1);
     assert_eq!(get(served.address, "/healthz").await.0, 200);

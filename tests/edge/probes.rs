@@ -5,7 +5,7 @@ use std::time::Duration;
 use rosterd_api::monitor::Monitor;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::clock::System;
-use rosterd_runtime::tasks::Phase;
+use rosterd_runtime::tasks::ShutdownPhase;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
 use tokio::net::{TcpListener, TcpStream};
@@ -104,7 +104,11 @@ async fn health_and_metrics_have_a_listener_of_their_own_that_serves_nothing_els
         tasks: served.tasks.clone(),
         loopback: true,
     };
-    served.tasks.essential(Phase::Edge, "monitor", async move { monitor.serve(listener).await.unwrap() });
+    served.tasks.essential(
+        ShutdownPhase::Edge,
+        "monitor",
+        async move { monitor.serve(listener).await.unwrap() },
+    );
     let get = async |path| get_local(address, path).await;
     assert_eq!(get("/healthz").await.0, 200);
     let (code, body) = get("/metrics").await;

@@ -368,7 +368,7 @@ async fn an_instance_is_drained() {
 }
 
 #[tokio::test]
-async fn who_owned_what_is_told_by_item_and_span() {
+async fn ownership_is_listed_by_item_and_span() {
     let served = serve(config()).await;
     let rows = ask(&served, "GET", "/api/jobs/j/ownership?item=3&from=1970-01-01T00:00:00Z").await.json();
     assert_eq!(

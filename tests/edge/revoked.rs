@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::jobs::JobScope;
 use rosterd_api::access::limits::Limits;
 use rosterd_api::access::machines::Machines;
 use rosterd_api::access::{Credentials, Grant};
@@ -108,7 +108,7 @@ async fn a_revoked_worker_that_reads_nothing_is_not_listened_to() {
 
 #[tokio::test]
 async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
-    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let jobs = JobScope::parse(["a-*"]).unwrap();
     let narrow = Grant { jobs, ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
     let (mut served, _credentials) = guarded(vec![narrow]).await;
     let channel = served.channel().await;
@@ -135,7 +135,7 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
 /// report how its runs ended.
 #[tokio::test]
 async fn a_worker_that_lost_a_job_goes_on_with_the_others() {
-    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let jobs = JobScope::parse(["a-*"]).unwrap();
     let narrow = Grant { jobs: jobs.clone(), ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
     let (mut served, _credentials) = guarded(vec![narrow]).await;
     let mut resuming = worker(served.channel().await, 1).await;
@@ -169,7 +169,7 @@ async fn a_worker_that_lost_a_job_goes_on_with_the_others() {
 /// frame has one.
 #[tokio::test]
 async fn a_frame_says_nothing_of_jobs_that_are_not_its_credentials() {
-    let jobs = Jobs::parse(["a-*"]).unwrap();
+    let jobs = JobScope::parse(["a-*"]).unwrap();
     let (mut served, _credentials) =
         guarded(vec![Grant { jobs, ..Grant::by_secret("w", Role::Worker, &secret(1)) }]).await;
     let run = |job: &str| v1::RunRef { job: job.into(), item: 0, token: 7 };
@@ -280,7 +280,7 @@ async fn a_credential_opens_so_many_streams_and_no_more() {
 
 #[tokio::test]
 async fn people_change_the_jobs_of_their_credential_and_no_others() {
-    let jobs = Jobs::parse(["j*"]).unwrap();
+    let jobs = JobScope::parse(["j*"]).unwrap();
     let narrow = Grant { jobs, ..Grant::by_secret("boss", Role::Admin, &secret(4)) };
     let (served, _credentials) = guarded(vec![narrow]).await;
     let mut client = AdminServiceClient::new(served.channel().await);
@@ -311,7 +311,7 @@ async fn people_change_the_jobs_of_their_credential_and_no_others() {
 
 #[tokio::test]
 async fn a_backup_takes_all_jobs_and_a_restore_the_one_that_it_is_of() {
-    let jobs = Jobs::parse(["j*"]).unwrap();
+    let jobs = JobScope::parse(["j*"]).unwrap();
     let narrow = Grant { jobs, ..Grant::by_secret("boss", Role::Admin, &secret(4)) };
     let (served, credentials) = guarded(vec![narrow]).await;
     let mut client = BackupServiceClient::new(served.channel().await);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd_api::backend::{Backend, BackendAnswer, Conversation, FrameSink};
 use rosterd_api::backup::{Backups, Part, Restored, Restoring, Way};
 use rosterd_api::connection::Caps;
 use rosterd_api::edge::{Edge, EdgeConfig};
@@ -33,7 +33,7 @@ use rosterd_history::{
 use rosterd_registry::DumpNode;
 use rosterd_runtime::aside::Aside;
 use rosterd_runtime::clock::System;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, ToWorker};
@@ -83,7 +83,7 @@ impl Seen {
 
 /// How `jobs()` answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Jobs {
+pub(crate) enum JobScope {
     Listed,
     Never,
     Panics,
@@ -96,7 +96,7 @@ pub(crate) struct Fake {
     pub(crate) events: broadcast::Sender<Arc<ClusterEvent>>,
     opened: mpsc::UnboundedSender<Seen>,
     pub(crate) refuse: Mutex<Option<Refusal>>,
-    pub(crate) jobs: Mutex<(Jobs, Vec<JobRow>)>,
+    pub(crate) jobs: Mutex<(JobScope, Vec<JobRow>)>,
     pub(crate) instances: Mutex<Vec<InstanceRow>>,
     pub(crate) servers: Mutex<Vec<ServerRow>>,
     pub(crate) operations: Mutex<Vec<Operation>>,
@@ -118,7 +118,7 @@ struct FakeInbox {
     left: Arc<Semaphore>,
 }
 
-impl Frames for FakeInbox {
+impl FrameSink for FakeInbox {
     fn try_room(&self, _bytes: usize) -> Option<Room> {
         self.left.try_acquire().ok()?.forget();
         Some(Room::uncounted())
@@ -159,7 +159,13 @@ impl Backend for Fake {
         Ok(Conversation { outbox, inbox: Box::new(FakeInbox { frames: sender, left }) })
     }
 
-    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+    fn due<'a>(
+        &'a self,
+        job: &'a JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> BackendAnswer<'a, Vec<Time>> {
         let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
         let schedule = row.and_then(|row| Schedule::parse(row.cron.as_deref()?, &row.time_zone).ok());
         let due = schedule.iter().flat_map(|schedule| schedule.iter(after).take_while(|due| *due <= until));
@@ -169,7 +175,7 @@ impl Backend for Fake {
         async { Ok(due) }.boxed()
     }
 
-    fn operate(&self, operation: Operation, _by: Option<Arc<str>>) -> Answer<'_, Done> {
+    fn operate(&self, operation: Operation, _by: Option<Arc<str>>) -> BackendAnswer<'_, Done> {
         self.operations.lock().unwrap().push(operation);
         let trigger = Some(TriggerId::new("t-1").unwrap());
         let change = Change { trigger, ..Change::new(ChangeEffect::Requested, "done") };
@@ -177,24 +183,24 @@ impl Backend for Fake {
         async { Ok(Done { changes }) }.boxed()
     }
 
-    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
+    fn jobs(&self) -> BackendAnswer<'_, Arc<Vec<JobRow>>> {
         let (how, rows) = self.jobs.lock().unwrap().clone();
         *self.asked_on.lock().unwrap() = std::thread::current().name().map(str::to_owned);
         async move {
             match how {
-                Jobs::Listed => Ok(Arc::new(rows)),
-                Jobs::Never => std::future::pending().await,
-                Jobs::Panics => panic!("scripted"),
+                JobScope::Listed => Ok(Arc::new(rows)),
+                JobScope::Never => std::future::pending().await,
+                JobScope::Panics => panic!("scripted"),
             }
         }
         .boxed()
     }
 
-    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+    fn names(&self) -> BackendAnswer<'_, BTreeSet<JobName>> {
         async move { Ok(self.jobs().await?.iter().map(|row| row.name.clone()).collect()) }.boxed()
     }
 
-    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> BackendAnswer<'a, Vec<JobRow>> {
         self.looked_at.fetch_add(names.len(), Ordering::SeqCst);
         async move {
             let rows = self.jobs().await?;
@@ -203,18 +209,23 @@ impl Backend for Fake {
         .boxed()
     }
 
-    fn job<'a>(&'a self, job: &'a JobName, _upcoming: usize) -> Answer<'a, JobDetail> {
+    fn job<'a>(&'a self, job: &'a JobName, _upcoming: usize) -> BackendAnswer<'a, JobDetail> {
         let row = self.jobs.lock().unwrap().1.iter().find(|row| row.name == *job).cloned();
         let detail = row.ok_or_else(|| Refusal::new(Code::JobUnknown, format!("there is no job {job}")));
         let full = |row| JobDetail { row, spec: String::new(), generation: 1, epoch: 1, upcoming: vec![] };
         async move { detail.map(full) }.boxed()
     }
 
-    fn items<'a>(&'a self, _job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, _job: &'a JobName) -> BackendAnswer<'a, Vec<ItemRow>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+    fn explain<'a>(
+        &'a self,
+        job: &'a JobName,
+        item: Item,
+        stays: Vec<Stay>,
+    ) -> BackendAnswer<'a, Vec<Sentence>> {
         let since = stays.first().map(|stay| stay.reason.clone()).unwrap_or_default();
         let link = Link { text: job.to_string(), href: format!("jobs/{job}") };
         let text = format!("w owns item {item} of {job}: {since}.");
@@ -223,21 +234,21 @@ impl Backend for Fake {
         async move { if item.0 < 2 { Ok(said) } else { Err(unknown) } }.boxed()
     }
 
-    fn instances<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+    fn instances<'a>(&'a self, _job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<InstanceRow>> {
         let rows = self.instances.lock().unwrap().clone();
         async move { Ok(rows) }.boxed()
     }
 
-    fn servers<'a>(&'a self, _job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+    fn servers<'a>(&'a self, _job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<ServerRow>> {
         let rows = self.servers.lock().unwrap().clone();
         async move { Ok(rows) }.boxed()
     }
 
-    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+    fn machines(&self) -> BackendAnswer<'_, Vec<MachineRow>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+    fn members(&self) -> BackendAnswer<'_, Vec<MemberRow>> {
         let member = Member { url: "http://127.0.0.1:7700".into(), leads: 3, ..Member::default() };
         let other = Member { draining: true, ..Member::default() };
         let other_id = CoordinatorId::new("other").unwrap();
@@ -251,13 +262,13 @@ impl Backend for Fake {
             .boxed()
     }
 
-    fn survey(&self) -> Answer<'_, Survey> {
+    fn survey(&self) -> BackendAnswer<'_, Survey> {
         self.surveys.fetch_add(1, Ordering::SeqCst);
         let jobs = self.surveyed.lock().unwrap().clone();
         async { Ok(Survey { jobs, workers: 3 }) }.boxed()
     }
 
-    fn dump<'a>(&'a self, _job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+    fn dump<'a>(&'a self, _job: &'a JobName) -> BackendAnswer<'a, BTreeMap<String, DumpNode>> {
         async { Ok(BTreeMap::new()) }.boxed()
     }
 
@@ -283,7 +294,7 @@ impl Backups for Fake {
         Ok(named.unwrap_or_else(|_| JobName::new("j").unwrap()))
     }
 
-    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> Answer<'_, Restored> {
+    fn restore(&self, restoring: Restoring, by: Option<Arc<str>>) -> BackendAnswer<'_, Restored> {
         let crashed = vec![format!("{} bytes of {} by {by:?}", restoring.data.len(), restoring.namespace)];
         let job = self.job_of(&restoring);
         async { Ok(Restored { job: job?, way: Way::Created, crashed, fenced: Vec::new() }) }.boxed()
@@ -299,12 +310,12 @@ fn is_nobody(job: Option<&JobName>, item: Option<Item>) -> bool {
 struct Blank;
 
 impl History for Blank {
-    fn runs(&self, filter: RunFilter, _page: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+    fn runs(&self, filter: RunFilter, _page: Page) -> BackendAnswer<'_, (Vec<RunRow>, Option<String>)> {
         let next = (!is_nobody(filter.job.as_ref(), filter.item)).then(|| "next".to_owned());
         async { Ok((Vec::new(), next)) }.boxed()
     }
 
-    fn events(&self, filter: EventFilter, page: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+    fn events(&self, filter: EventFilter, page: Page) -> BackendAnswer<'_, (Vec<EventRow>, Option<String>)> {
         let EventFilter { job, kind, principal, from, .. } = filter;
         if is_nobody(job.as_ref(), None) {
             return async { Ok((Vec::new(), None)) }.boxed();
@@ -314,7 +325,7 @@ impl History for Blank {
         async { Ok((vec![row], page.token)) }.boxed()
     }
 
-    fn owners(&self, filter: OwnerFilter, page: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
+    fn owners(&self, filter: OwnerFilter, page: Page) -> BackendAnswer<'_, (Vec<OwnerRow>, Option<String>)> {
         let row = |to| OwnerRow {
             item: filter.item.unwrap_or(Item(0)),
             instance: InstanceId::new("10.0.0.7@-@w").unwrap(),
@@ -329,13 +340,13 @@ impl History for Blank {
         async { Ok((rows, page.token)) }.boxed()
     }
 
-    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> Answer<'a, Vec<RunRow>> {
+    fn attempts<'a>(&'a self, job: &'a JobName, item: Item, token: Token) -> BackendAnswer<'a, Vec<RunRow>> {
         let known = token.0 == 7 || token.0 == 8;
         let rows = if known { vec![ran(job, item, 7), ran(job, item, 8)] } else { Vec::new() };
         async { Ok(rows) }.boxed()
     }
 
-    fn pulse(&self, _runs: Time, _missed: Time) -> Answer<'_, Pulse> {
+    fn pulse(&self, _runs: Time, _missed: Time) -> BackendAnswer<'_, Pulse> {
         let (job, reason) = (JobName::new("j").unwrap(), Missed::NoWorker);
         let missed = vec![MissedRow { job, reason, count: 4, latest: Time(60_000) }];
         async { Ok(Pulse { runs: 90, lags: (1..=100).collect(), missed }) }.boxed()
@@ -347,7 +358,7 @@ impl History for Blank {
         from: Time,
         _: Time,
         _: std::time::Duration,
-    ) -> Answer<'_, Vec<rosterd_history::Counted>> {
+    ) -> BackendAnswer<'_, Vec<rosterd_history::Counted>> {
         let missed = [(rosterd_domain::item::Missed::Paused, 3)].into();
         let counters =
             Counters { fired: 9, succeeded: 7, failed: 2, misfired: 1, missed, ..Counters::default() };
@@ -356,13 +367,18 @@ impl History for Blank {
         async { Ok(job.map(row).into_iter().collect()) }.boxed()
     }
 
-    fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> Answer<'a, Vec<Recent>> {
+    fn recent<'a>(&'a self, _: &'a JobName, from: Time) -> BackendAnswer<'a, Vec<Recent>> {
         let state = RunState::Finished;
         async move { Ok(vec![Recent { state, runs: from.0.unsigned_abs(), processed: 7, failed: 2 }]) }
             .boxed()
     }
 
-    fn fires<'a>(&'a self, _job: &'a JobName, items: Vec<Item>, due: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
+    fn fires<'a>(
+        &'a self,
+        _job: &'a JobName,
+        items: Vec<Item>,
+        due: Vec<Time>,
+    ) -> BackendAnswer<'a, Vec<FireRow>> {
         let pairs = due.into_iter().flat_map(|fire| items.clone().into_iter().map(move |item| (fire, item)));
         let pairs: Vec<_> = pairs
             .map(|(fire, item)| FireRow { fire, item, fate: Fate::Pending, reason: None, run: None })
@@ -428,7 +444,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         events: broadcast::Sender::new(16),
         opened: opened_sender,
         refuse: Mutex::default(),
-        jobs: Mutex::new((Jobs::Listed, vec![job("j")])),
+        jobs: Mutex::new((JobScope::Listed, vec![job("j")])),
         instances: Mutex::default(),
         servers: Mutex::default(),
         operations: Mutex::default(),
@@ -452,7 +468,7 @@ pub(crate) async fn serve(config: EdgeConfig) -> Served {
         tasks: tasks.clone(),
         config,
     };
-    tasks.essential(Phase::Edge, "edge", async move { edge.serve(listener).await.unwrap() });
+    tasks.essential(ShutdownPhase::Edge, "edge", async move { edge.serve(listener).await.unwrap() });
     Served { address, fake, opened, tasks, metrics }
 }
 

@@ -125,7 +125,7 @@ async fn one_port_speaks_grpc_and_http_over_tls_and_nothing_in_the_clear() {
 }
 
 #[tokio::test]
-async fn a_certificate_says_who_asks() {
+async fn a_certificate_names_the_caller() {
     let mut it = guarded(false, None).await;
     let channel = it.channel(Some(&it.clients.client("worker-7"))).await.unwrap();
     let status = info(channel.clone()).await.unwrap_err();

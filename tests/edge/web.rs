@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::http::{self, Answered};
-use crate::support::{Jobs, Served, config, job, serve, soon};
+use crate::support::{JobScope, Served, config, job, serve, soon};
 
 async fn get(served: &Served, path: &str, heads: &str) -> Answered {
     soon("an answer", http::ask(served.address, "GET", path, heads, "")).await
@@ -71,7 +71,7 @@ async fn raw(served: &Served, path: &str, heads: &str) -> (String, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn long_answers_are_compressed_for_whom_takes_it_and_live_events_are_not() {
+async fn long_answers_are_compressed_for_clients_that_accept_it_and_live_events_are_not() {
     let served = serve(config()).await;
     served.fake.jobs.lock().unwrap().1 = (0..200).map(|number| job(&format!("job-{number}"))).collect();
     let (heads, plain) = raw(&served, "/api/jobs?limit=200", "").await;
@@ -142,7 +142,7 @@ async fn a_request_that_takes_too_long_ends_and_says_so() {
     let mut config = config();
     config.call_deadline = Duration::from_millis(50);
     let served = serve(config).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Never;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Never;
     let late = get(&served, "/api/jobs", "").await;
     assert_eq!((late.code, late.json()["code"].as_str()), (504, Some("DEADLINE_EXCEEDED")), "{}", late.body);
     assert_eq!(late.head("content-type"), Some("application/problem+json"));
@@ -152,7 +152,7 @@ async fn a_request_that_takes_too_long_ends_and_says_so() {
 #[tokio::test]
 async fn a_panic_is_a_problem_that_names_the_request() {
     let served = serve(config()).await;
-    served.fake.jobs.lock().unwrap().0 = Jobs::Panics;
+    served.fake.jobs.lock().unwrap().0 = JobScope::Panics;
     let broken = get(&served, "/api/jobs", "X-Request-Id: p\r\n").await;
     let problem = broken.json();
     assert_eq!(

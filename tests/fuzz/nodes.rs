@@ -4,7 +4,7 @@ use std::str::from_utf8;
 
 use rosterd_coordinator::member::Member;
 use rosterd_domain::id::*;
-use rosterd_domain::item::{Event, Missed, Outcome, Record, Running, Source};
+use rosterd_domain::item::{ItemEvent, Missed, Outcome, Record, Running, Source};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{Announced, Attachment, Command, InstanceNode, TriggerNode};
 use rosterd_domain::time::Time;
@@ -77,23 +77,23 @@ fn run(fire: Time, source: Source) -> Running {
 }
 
 /// All events of an item, at times that may or may not fit.
-fn events(record: &Record) -> Vec<Event> {
+fn events(record: &Record) -> Vec<ItemEvent> {
     let at = Time(record.last_fire.0.saturating_add(1000));
     vec![
-        Event::Start(run(at, Source::NormalTrigger)),
-        Event::Start(run(record.misfire.unwrap_or(at), Source::Misfire)),
-        Event::Start(run(at, Source::Manual)),
-        Event::Claim(run(at, Source::Failover)),
-        Event::Release,
-        Event::Cancel,
-        Event::End { outcome: Outcome::Succeeded, at, reported: true, requeue: false },
-        Event::End { outcome: Outcome::Crashed, at, reported: false, requeue: true },
-        Event::GiveUp { at },
-        Event::Misfire { latest: at, count: u64::MAX },
-        Event::Skip { latest: at, count: 1 },
-        Event::Miss { latest: at, count: u64::MAX, reason: Missed::Down },
-        Event::DropMisfire { reason: Missed::Disabled },
-        Event::Cap {
+        ItemEvent::Start(run(at, Source::NormalTrigger)),
+        ItemEvent::Start(run(record.misfire.unwrap_or(at), Source::Misfire)),
+        ItemEvent::Start(run(at, Source::Manual)),
+        ItemEvent::Claim(run(at, Source::Failover)),
+        ItemEvent::Release,
+        ItemEvent::Cancel,
+        ItemEvent::End { outcome: Outcome::Succeeded, at, reported: true, requeue: false },
+        ItemEvent::End { outcome: Outcome::Crashed, at, reported: false, requeue: true },
+        ItemEvent::GiveUp { at },
+        ItemEvent::Misfire { latest: at, count: u64::MAX },
+        ItemEvent::Skip { latest: at, count: 1 },
+        ItemEvent::Miss { latest: at, count: u64::MAX, reason: Missed::Down },
+        ItemEvent::DropMisfire { reason: Missed::Disabled },
+        ItemEvent::Cap {
             last_fire: Time(at.0.saturating_sub(1)),
             schedule: ("0 0 * * * ?".into(), "UTC".into()),
         },
@@ -133,7 +133,9 @@ fn lives(record: &Record, deep: u32) -> String {
             continue;
         };
         match event {
-            Event::Start(_) | Event::Claim(_) => assert!(next.token > record.token, "{record:?} {event:?}"),
+            ItemEvent::Start(_) | ItemEvent::Claim(_) => {
+                assert!(next.token > record.token, "{record:?} {event:?}")
+            }
             _ => assert!(next.token >= record.token, "{record:?} {event:?}"),
         }
         kinds.push('+');

@@ -1,7 +1,7 @@
 //! Bugs that fuzzing found, each under a name that describes it. Their inputs are in the corpus as well.
 
-use rosterd_api::access::jobs::Jobs;
-use rosterd_domain::item::{Event, Missed, Record};
+use rosterd_api::access::jobs::JobScope;
+use rosterd_domain::item::{ItemEvent, Missed, Record};
 use rosterd_domain::time::Time;
 
 use crate::engine::corpus;
@@ -16,7 +16,7 @@ fn input(target: &str, name: &str) -> Vec<u8> {
 fn counters_at_their_end_stay_there() {
     let record: Record = serde_json::from_slice(&input("records", "counters-at-their-end")).unwrap();
     let latest = Time(record.last_fire.0 + 1000);
-    let missed = record.apply(&Event::Miss { latest, count: 3, reason: Missed::Down }).unwrap();
+    let missed = record.apply(&ItemEvent::Miss { latest, count: 3, reason: Missed::Down }).unwrap();
     assert_eq!(missed.counters.missed[&Missed::Down], u64::MAX);
     assert_eq!(missed.counters.ended(), u64::MAX);
     let mut sum = missed.counters.clone();
@@ -44,8 +44,8 @@ fn a_secret_in_the_place_of_a_role_is_not_shown() {
 
 /// It was shown in full, however long it was.
 #[test]
-fn a_pattern_that_is_no_name_is_shown_in_part() {
+fn a_pattern_that_is_not_a_name_is_shown_in_part() {
     let text = String::from_utf8(input("secrets", "a-very-long-pattern")).unwrap();
-    let why = Jobs::parse([text]).unwrap_err();
+    let why = JobScope::parse([text]).unwrap_err();
     assert!(why.len() < 300 && why.contains("write for example billing or billing-*"), "{why}");
 }

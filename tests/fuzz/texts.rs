@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::{FromStr, from_utf8};
 
 use rosterd::config::value;
-use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::jobs::JobScope;
 use rosterd_api::access::secret::{Digest, Secret};
 use rosterd_api::access::subject::{PeerNames, Subject};
 use rosterd_domain::id::*;
@@ -173,7 +173,7 @@ pub fn secrets(input: &[u8]) -> String {
         }
         Err(error) => kind += &told(&error),
     }
-    match Jobs::parse(text.split('\n')) {
+    match JobScope::parse(text.split('\n')) {
         Ok(jobs) => {
             let name = JobName::new("words").unwrap();
             kind.push(if jobs.have(&name) { '1' } else { '0' });

@@ -28,7 +28,7 @@ async fn outcome(address: Address) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn the_server_is_believed_as_far_as_it_was_said() {
+async fn the_server_is_trusted_only_as_configured() {
     let (ca, other) = (Authority::new("ours"), Authority::new("another"));
     let pair = ca.server(&["localhost"]);
     let server = Postgres::start_with(

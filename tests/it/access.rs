@@ -217,7 +217,7 @@ async fn a_credential_that_is_revoked_ends_its_streams_and_is_refused_from_then_
 }
 
 #[tokio::test]
-async fn who_answers_is_made_sure_of_and_what_is_wrong_is_said_with_its_remedy() {
+async fn the_server_is_verified_and_errors_name_their_remedy() {
     let mut it = Guarded::start(&["coordinator.example"], &[]).await;
     let url = it.cluster.url();
     let ca = it.file("ca.pem");

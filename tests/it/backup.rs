@@ -327,7 +327,7 @@ async fn a_restore_into_an_empty_store_goes_on_where_it_was_killed() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_whole_backup_of_this_namespace_changes_nothing() {
+async fn a_file_that_is_not_a_whole_backup_of_this_namespace_changes_nothing() {
     let (cluster, file) = several().await;
     let url = cluster.url();
     let whole = std::fs::read_to_string(&file).unwrap();

@@ -6,7 +6,7 @@ use rosterd_wire::proto::v1;
 use serde_json::json;
 
 use crate::harness::*;
-use crate::judge::{Run, What};
+use crate::judge::{AuditedRun, What};
 use crate::worker::wall;
 
 async fn nine_in_flight(cluster: &mut Cluster) {
@@ -101,7 +101,7 @@ struct Outage {
     before: i64,
     due: Vec<i64>,
     /// The runs since, in the order of their starts.
-    runs: Vec<Run>,
+    runs: Vec<AuditedRun>,
     /// How late they started, by token.
     late: BTreeMap<u64, i64>,
     missed: u64,
@@ -121,7 +121,7 @@ impl Outage {
             self.missed
         );
         for due in self.due.iter().filter(|due| **due >= first.fire) {
-            let stands_for_it = |run: &&Run| match &*run.source {
+            let stands_for_it = |run: &&AuditedRun| match &*run.source {
                 "NORMAL_TRIGGER" => run.fire == *due,
                 _ => run.fire >= *due && (run.token == first.token || self.late[&run.token] > WINDOW),
             };
@@ -180,7 +180,8 @@ async fn down_for_several_fires(policy: serde_json::Value) -> Outage {
     let [first, last] = [&before, &later].map(|item| millis(item.last_fire.as_ref().unwrap()));
     let (verdict, tokens) = (cluster.verdict(), before.token + 1..=later.token);
     verdict.is_clean();
-    let mut runs: Vec<Run> = verdict.of("down").filter(|run| tokens.contains(&run.token)).cloned().collect();
+    let mut runs: Vec<AuditedRun> =
+        verdict.of("down").filter(|run| tokens.contains(&run.token)).cloned().collect();
     runs.sort_by_key(|run| run.token);
     // Runs of scheduled times themselves: all starts, less the runs for merged ones.
     let merged_runs = runs.iter().filter(|run| run.source == "MISFIRE").count() as u64;

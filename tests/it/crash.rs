@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop, works_again};
 use crate::harness::*;
-use crate::judge::{Run, Verdict, What};
+use crate::judge::{AuditedRun, Verdict, What};
 use crate::net::{self, Net, Way};
 use crate::worker::{Does, boot};
 
@@ -32,7 +32,7 @@ fn of_victim(verdict: &Verdict) -> BTreeSet<u32> {
 }
 
 /// What a worker runs, or has run.
-fn runs_of(verdict: &Verdict, job: &str, worker: &str) -> Vec<Run> {
+fn runs_of(verdict: &Verdict, job: &str, worker: &str) -> Vec<AuditedRun> {
     verdict.of(job).filter(|run| run.worker == worker).cloned().collect()
 }
 
@@ -141,7 +141,7 @@ async fn a_worker_that_is_not_heard_stops_before_its_items_run_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_worker_that_hears_nothing_stops_before_its_items_run_elsewhere() {
+async fn a_worker_that_receives_nothing_stops_before_its_items_run_elsewhere() {
     cut_off(&[Way::ToWorker]).await;
 }
 
@@ -243,7 +243,7 @@ async fn disconnect_grace(form: Form) {
     loss.strike(&mut cluster, "a");
     let again = |verdict: &Verdict| {
         let failovers = verdict.by_source("graced", "FAILOVER");
-        let of_lost = |run: &&&Run| run.start > struck && lost.iter().any(|old| old.item == run.item);
+        let of_lost = |run: &&&AuditedRun| run.start > struck && lost.iter().any(|old| old.item == run.item);
         failovers.iter().find(of_lost).map(|run| run.start - struck)
     };
     let verdict = cluster.verdict_when("a failover", |verdict| again(verdict).is_some()).await;

@@ -179,7 +179,7 @@ async fn a_run_that_takes_too_long_is_stopped_and_has_timed_out() {
 
 /// Watchers get progress and other events.
 #[tokio::test]
-async fn who_watches_sees_start_progress_and_end() {
+async fn a_watcher_sees_start_progress_and_end() {
     let mut cluster = Cluster::start(LONG).await;
     let mut watch =
         cluster.admin().watch(v1::WatchRequest { job: "seen".into() }).await.unwrap().into_inner();

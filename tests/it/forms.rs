@@ -7,7 +7,7 @@
 use rosterd_wire::proto::v1;
 
 use crate::harness::*;
-use crate::judge::{Run, Verdict};
+use crate::judge::{AuditedRun, Verdict};
 use crate::net::{self, Net, Way};
 
 /// How a worker is lost.
@@ -75,10 +75,10 @@ impl Loss {
     }
 
     /// Waits until all lost runs have stopped, by the evidence of this form.
-    pub async fn stopped(&self, cluster: &Cluster, job: &str, lost: &[Run]) -> Verdict {
+    pub async fn stopped(&self, cluster: &Cluster, job: &str, lost: &[AuditedRun]) -> Verdict {
         let form = self.form;
         let stopped = move |verdict: &Verdict| {
-            let now = |old: &Run| verdict.of(job).find(|run| run.id() == old.id());
+            let now = |old: &AuditedRun| verdict.of(job).find(|run| run.id() == old.id());
             lost.iter().filter_map(now).all(|run| match form {
                 // The killer logs it.
                 Form::Killed => run.stop.is_some() && run.how.is_none(),
@@ -112,10 +112,10 @@ async fn fire_through(cluster: &Cluster, job: &str) {
 
 /// Each old run stopped before its replacement started; if it was frozen meanwhile, it stopped when it resumed, and the
 /// judge decides what it may do until then.
-pub fn replaced_after_its_stop(stood_still: bool, verdict: &Verdict, job: &str, lost: &[Run]) {
+pub fn replaced_after_its_stop(stood_still: bool, verdict: &Verdict, job: &str, lost: &[AuditedRun]) {
     for old in lost {
         let now = verdict.of(job).find(|run| run.id() == old.id()).unwrap();
-        let takes_over = |run: &&&Run| run.item == old.item && run.fire == old.fire;
+        let takes_over = |run: &&&AuditedRun| run.item == old.item && run.fire == old.fire;
         let failovers = verdict.by_source(job, "FAILOVER");
         let new = failovers.iter().find(takes_over).unwrap_or_else(|| panic!("{old:?} is not run again"));
         assert!(!now.ended(), "{now:?}");
@@ -137,7 +137,7 @@ macro_rules! in_each_form {
             }
 
             #[tokio::test]
-            async fn when_it_stands_still_past_its_lease() {
+            async fn when_it_freezes_past_its_lease() {
                 $test(Form::Frozen).await;
             }
 

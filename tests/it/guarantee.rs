@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::harness::*;
-use crate::judge::{Line, Run, Verdict, What};
+use crate::judge::{AuditedRun, Line, Verdict, What};
 use crate::worker::{Does, wall};
 
 /// The announcements of a fire of the job, in order of time.
@@ -74,7 +74,7 @@ async fn ends_well(cluster: &Cluster) -> Verdict {
         found[0].at
     };
     let (answered, completed) = (once("answered"), once("all_completed"));
-    let between = |run: &Run| run.start > answered && run.stop.unwrap() < completed;
+    let between = |run: &AuditedRun| run.start > answered && run.stop.unwrap() < completed;
     assert!(verdict.runs.iter().all(between), "\n{}", verdict.table());
     verdict
 }
@@ -156,7 +156,7 @@ async fn a_restart_before_the_completion_loses_no_announcement() {
 
 /// The called worker is killed: another one is called.
 #[tokio::test]
-async fn who_dies_with_the_callback_is_replaced() {
+async fn a_worker_that_dies_with_the_callback_is_replaced() {
     let mut cluster = crew(SHORT).await;
     cluster.apply(all(Some(once_soon()), both())).await;
     told(&cluster, "all_started", 1).await;

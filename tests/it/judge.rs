@@ -4,7 +4,7 @@
 //! resumed the process, so each run is checked for what it did until then, and from then on.
 
 #[allow(unused_imports, reason = "shared by several test binaries")]
-pub use rosterd_domain::verify::{Fault, Line, Run, Verdict, What};
+pub use rosterd_domain::verify::{AuditedRun, Fault, Line, Verdict, What};
 
 use crate::harness::PATIENCE;
 
@@ -51,13 +51,13 @@ fn spans(lines: &[Line]) -> Vec<Span> {
 /// start until it was resumed, and after that at most the lines between resuming and the order to stop.
 fn woken(lines: &[Line], span: &Span, verdict: &Verdict) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let in_flight = |run: &&Run| {
+    let in_flight = |run: &&AuditedRun| {
         run.worker == span.worker
             && run.start <= span.frozen
             && run.stop.is_none_or(|stop| stop > span.frozen)
     };
     for old in verdict.runs.iter().filter(in_flight) {
-        let given_away = |new: &&Run| {
+        let given_away = |new: &&AuditedRun| {
             (&new.job, new.item) == (&old.job, old.item)
                 && (span.frozen..span.thawed.max(old.stop.unwrap_or(u64::MAX))).contains(&new.start)
                 && new.token > old.token
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_may_finish_a_word_and_must_stop() {
+    fn a_worker_that_wakes_may_finish_a_word_and_must_stop() {
         let none: [&str; 0] = [];
         assert_eq!(found(&[(15, What::Tick), (61, What::Cancel)]), none);
         assert_eq!(found(&[(15, What::Tick), (61, What::Tick), (62, What::Drop)]), none);
     }
 
     #[test]
-    fn who_woke_just_before_its_run_was_given_away_must_stop_too() {
+    fn a_worker_that_woke_just_before_its_run_was_given_away_must_stop_too() {
         let found = |old: &[(u64, What)]| {
             let mut lines = vec![
                 Line { lease: Some(20), ..line(10, "a", What::Start, 1) },

@@ -193,7 +193,7 @@ async fn a_person_logs_in_at_the_provider_with_the_rights_of_a_claim() {
 
 /// It accepts connections and does not answer: a login fails after a while, and no other request waits.
 #[tokio::test]
-async fn a_provider_that_stands_still_holds_nobody_up_but_its_own() {
+async fn a_provider_that_hangs_delays_only_its_own_users() {
     let (_cluster, provider, console) = with_provider(&[]).await;
     provider.signal(Signal::STOP);
     // More than the limit of concurrent requests to it.
@@ -250,7 +250,7 @@ async fn a_login_is_worth_nothing_in_another_browser_or_a_second_time() {
 }
 
 #[tokio::test]
-async fn who_has_no_group_has_no_role_and_jobs_are_those_of_the_claim() {
+async fn a_user_without_a_group_has_no_role_and_jobs_are_those_of_the_claim() {
     let (cluster, _provider, console) = with_provider(&["oidc_jobs_claim=rosterd_jobs"]).await;
     let refused = log_in(&mut Browser::default(), &console, "eve").await;
     assert!(refused.code == 403 && refused.body.contains("oidc_roles"), "{} {}", refused.code, refused.body);

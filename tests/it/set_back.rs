@@ -55,7 +55,7 @@ async fn an_item_that_is_silent_since_a_clock_was_an_hour_ahead_is_an_alarm() {
         .verdict_when("a run by hand", |verdict| !verdict.by_source("tick", "MANUAL").is_empty())
         .await;
     let now = wall() + HOUR / 2;
-    let early = |run: &&crate::judge::Run| run.source != "MANUAL" && run.fire < now;
+    let early = |run: &&crate::judge::AuditedRun| run.source != "MANUAL" && run.fire < now;
     assert_eq!(verdict.of("tick").filter(early).count(), 0, "\n{}", verdict.table());
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::forms::{Form, Loss, in_each_form, replaced_after_its_stop};
 use crate::harness::*;
-use crate::judge::{Run, Verdict};
+use crate::judge::{AuditedRun, Verdict};
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/wordcount/wordcount")
@@ -84,7 +84,7 @@ fn paused(results: &str) -> usize {
 }
 
 /// The runs of the second worker.
-fn of_two(verdict: &Verdict) -> Vec<Run> {
+fn of_two(verdict: &Verdict) -> Vec<AuditedRun> {
     verdict.of("wordcount").filter(|run| run.worker.starts_with("host-two.")).cloned().collect()
 }
 

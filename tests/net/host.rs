@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use futures_util::FutureExt as _;
 use rosterd::app;
 use rosterd::app::supervisor::{DriverThread, Open, Parts, Supervisor};
-use rosterd_api::backend::Answer;
+use rosterd_api::backend::BackendAnswer;
 use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::history::History;
@@ -24,7 +24,7 @@ use rosterd_history::{
 use rosterd_registry::Registry;
 use rosterd_registry::memory::{MemoryStore, SessionOptions};
 use rosterd_runtime::clock::Simulated;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::admin_service_client::AdminServiceClient;
@@ -87,23 +87,23 @@ impl Machine {
 struct Blank;
 
 impl History for Blank {
-    fn runs(&self, _: RunFilter, _: Page) -> Answer<'_, (Vec<RunRow>, Option<String>)> {
+    fn runs(&self, _: RunFilter, _: Page) -> BackendAnswer<'_, (Vec<RunRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
     }
 
-    fn events(&self, _: EventFilter, _: Page) -> Answer<'_, (Vec<EventRow>, Option<String>)> {
+    fn events(&self, _: EventFilter, _: Page) -> BackendAnswer<'_, (Vec<EventRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
     }
 
-    fn owners(&self, _: OwnerFilter, _: Page) -> Answer<'_, (Vec<OwnerRow>, Option<String>)> {
+    fn owners(&self, _: OwnerFilter, _: Page) -> BackendAnswer<'_, (Vec<OwnerRow>, Option<String>)> {
         async { Ok((Vec::new(), None)) }.boxed()
     }
 
-    fn attempts<'a>(&'a self, _: &'a JobName, _: Item, _: Token) -> Answer<'a, Vec<RunRow>> {
+    fn attempts<'a>(&'a self, _: &'a JobName, _: Item, _: Token) -> BackendAnswer<'a, Vec<RunRow>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn pulse(&self, _: Time, _: Time) -> Answer<'_, Pulse> {
+    fn pulse(&self, _: Time, _: Time) -> BackendAnswer<'_, Pulse> {
         async { Ok(Pulse::default()) }.boxed()
     }
 
@@ -113,15 +113,15 @@ impl History for Blank {
         _: Time,
         _: Time,
         _: std::time::Duration,
-    ) -> Answer<'_, Vec<rosterd_history::Counted>> {
+    ) -> BackendAnswer<'_, Vec<rosterd_history::Counted>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn recent<'a>(&'a self, _: &'a JobName, _: Time) -> Answer<'a, Vec<Recent>> {
+    fn recent<'a>(&'a self, _: &'a JobName, _: Time) -> BackendAnswer<'a, Vec<Recent>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    fn fires<'a>(&'a self, _: &'a JobName, _: Vec<Item>, _: Vec<Time>) -> Answer<'a, Vec<FireRow>> {
+    fn fires<'a>(&'a self, _: &'a JobName, _: Vec<Item>, _: Vec<Time>) -> BackendAnswer<'a, Vec<FireRow>> {
         async { Ok(Vec::new()) }.boxed()
     }
 }
@@ -206,7 +206,7 @@ pub async fn coordinator(machine: Arc<Machine>, shared: Shared) -> turmoil::Resu
         failure = tasks.failed() => return Err(failure.into()),
         () = stop.cancelled() => {}
     }
-    for phase in Phase::ALL {
+    for phase in ShutdownPhase::ALL {
         tasks.end(phase, Duration::from_secs(12)).await;
     }
     Ok(())

@@ -56,7 +56,7 @@ fn a_link_that_is_held_for_less_than_the_lease_costs_nothing() {
         let mut world = world(1, 1, &[STEADY]);
         assert!(world.break_for(0, 0, Break::Held, Duration::from_secs(3)));
         world.pass(Duration::from_secs(10));
-        assert_eq!(taken(&world, "recovery: verdict by the host"), 0);
+        assert_eq!(taken(&world, "recovery: expire by the host"), 0);
         assert_eq!(of(&world, "FAILOVER", "-"), 0);
         ends_well(world);
     });
@@ -68,25 +68,25 @@ fn a_worker_that_is_cut_off_without_a_word_stops_and_its_runs_go_to_another() {
         let mut world = world(1, 2, &JOBS);
         assert!(world.break_for(0, 0, Break::Both, Duration::from_secs(20)));
         assert!(world.pass_until(SOON, |world| of(world, "FAILOVER", "w0") > 0), "nobody takes over");
-        assert!(taken(&world, "recovery: verdict by the host") > 0);
+        assert!(taken(&world, "recovery: expire by the host") > 0);
         ends_well(world);
     });
 }
 
 #[test]
-fn a_worker_that_is_not_heard_is_declared_dead_though_it_hears() {
-    apart("scenes::a_worker_that_is_not_heard_is_declared_dead_though_it_hears", || {
+fn a_worker_whose_heartbeats_do_not_arrive_is_marked_dead_although_it_receives() {
+    apart("scenes::a_worker_whose_heartbeats_do_not_arrive_is_marked_dead_although_it_receives", || {
         let mut world = world(1, 2, &[STEADY]);
         assert!(world.break_for(0, 0, Break::Up, Duration::from_secs(15)));
-        let verdict = |world: &World| taken(world, "recovery: verdict by the host") > 0;
-        assert!(world.pass_until(SOON, verdict), "a worker that nobody hears is believed");
+        let expired = |world: &World| taken(world, "recovery: expire by the host") > 0;
+        assert!(world.pass_until(SOON, expired), "a worker that nobody hears is believed");
         ends_well(world);
     });
 }
 
 #[test]
-fn a_worker_that_hears_nothing_stops_though_it_is_heard() {
-    apart("scenes::a_worker_that_hears_nothing_stops_though_it_is_heard", || {
+fn a_worker_that_receives_nothing_stops_although_its_heartbeats_arrive() {
+    apart("scenes::a_worker_that_receives_nothing_stops_although_its_heartbeats_arrive", || {
         let mut world = world(1, 2, &[STEADY]);
         let (before, own) = (world.elapsed(), |world: &World| {
             let lines = world.shared.log.lines();

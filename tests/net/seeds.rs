@@ -37,8 +37,8 @@ const TAKEN: &[&str] = &[
     "recovery: a new session in the same process",
     "recovery: attached again to the same host",
     "recovery: taken over by another host",
-    "recovery: verdict by another",
-    "recovery: verdict by the host",
+    "recovery: expire by another",
+    "recovery: expire by the host",
     "worker ended: left",
 ];
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rosterd_domain::txn::Txn;
-use rosterd_registry::memory::{CommitFault, Faults, Step};
+use rosterd_registry::memory::{CommitFault, Faults, StoreStep};
 
 use crate::oracle::coverage::Coverage;
 use crate::rng::Rng;
@@ -66,7 +66,7 @@ impl Faults for StoreFaults {
         CommitFault::None
     }
 
-    fn delay(&self, _session: &str, _step: Step) -> Option<Duration> {
+    fn delay(&self, _session: &str, _step: StoreStep) -> Option<Duration> {
         let mut inner = self.lock();
         let slow = inner.rates.2;
         if inner.rng.permille(slow) {

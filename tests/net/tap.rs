@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use rosterd::app::supervisor::Supervisor;
-use rosterd_api::backend::{Answer, Backend, Conversation, Frames};
+use rosterd_api::backend::{Backend, BackendAnswer, Conversation, FrameSink};
 use rosterd_coordinator::handle::{
     ClusterEvent, Done, DumpNode, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
     Operation, Peer, Room, ServerRow, Survey,
@@ -61,12 +61,12 @@ pub struct Tap {
 }
 
 struct Heard {
-    inner: Box<dyn Frames>,
+    inner: Box<dyn FrameSink>,
     process: String,
     observer: Observer,
 }
 
-impl Frames for Heard {
+impl FrameSink for Heard {
     fn try_room(&self, bytes: usize) -> Option<Room> {
         self.inner.try_room(bytes)
     }
@@ -115,59 +115,70 @@ impl Backend for Tap {
         self.lives.id()
     }
 
-    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> Answer<'_, Done> {
+    fn operate(&self, operation: Operation, by: Option<Arc<str>>) -> BackendAnswer<'_, Done> {
         self.lives.operate(operation, by)
     }
 
-    fn due<'a>(&'a self, job: &'a JobName, after: Time, until: Time, most: usize) -> Answer<'a, Vec<Time>> {
+    fn due<'a>(
+        &'a self,
+        job: &'a JobName,
+        after: Time,
+        until: Time,
+        most: usize,
+    ) -> BackendAnswer<'a, Vec<Time>> {
         self.lives.due(job, after, until, most)
     }
 
-    fn names(&self) -> Answer<'_, BTreeSet<JobName>> {
+    fn names(&self) -> BackendAnswer<'_, BTreeSet<JobName>> {
         self.lives.names()
     }
 
-    fn jobs(&self) -> Answer<'_, Arc<Vec<JobRow>>> {
+    fn jobs(&self) -> BackendAnswer<'_, Arc<Vec<JobRow>>> {
         self.lives.jobs()
     }
 
-    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> Answer<'a, Vec<JobRow>> {
+    fn some_jobs<'a>(&'a self, names: &'a [JobName]) -> BackendAnswer<'a, Vec<JobRow>> {
         self.lives.some_jobs(names)
     }
 
-    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> Answer<'a, JobDetail> {
+    fn job<'a>(&'a self, job: &'a JobName, upcoming: usize) -> BackendAnswer<'a, JobDetail> {
         self.lives.job(job, upcoming)
     }
 
-    fn items<'a>(&'a self, job: &'a JobName) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, Vec<ItemRow>> {
         self.lives.items(job)
     }
 
-    fn explain<'a>(&'a self, job: &'a JobName, item: Item, stays: Vec<Stay>) -> Answer<'a, Vec<Sentence>> {
+    fn explain<'a>(
+        &'a self,
+        job: &'a JobName,
+        item: Item,
+        stays: Vec<Stay>,
+    ) -> BackendAnswer<'a, Vec<Sentence>> {
         self.lives.explain(job, item, stays)
     }
 
-    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<InstanceRow>> {
+    fn instances<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<InstanceRow>> {
         self.lives.instances(job)
     }
 
-    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> Answer<'a, Vec<ServerRow>> {
+    fn servers<'a>(&'a self, job: Option<&'a JobName>) -> BackendAnswer<'a, Vec<ServerRow>> {
         self.lives.servers(job)
     }
 
-    fn machines(&self) -> Answer<'_, Vec<MachineRow>> {
+    fn machines(&self) -> BackendAnswer<'_, Vec<MachineRow>> {
         self.lives.machines()
     }
 
-    fn members(&self) -> Answer<'_, Vec<MemberRow>> {
+    fn members(&self) -> BackendAnswer<'_, Vec<MemberRow>> {
         self.lives.members()
     }
 
-    fn survey(&self) -> Answer<'_, Survey> {
+    fn survey(&self) -> BackendAnswer<'_, Survey> {
         self.lives.survey()
     }
 
-    fn dump<'a>(&'a self, job: &'a JobName) -> Answer<'a, BTreeMap<String, DumpNode>> {
+    fn dump<'a>(&'a self, job: &'a JobName) -> BackendAnswer<'a, BTreeMap<String, DumpNode>> {
         self.lives.dump(job)
     }
 

@@ -43,8 +43,8 @@ impl Faults for Scripted {
         }
     }
 
-    fn delay(&self, _session: &str, step: Step) -> Option<Duration> {
-        if step != Step::Commit {
+    fn delay(&self, _session: &str, step: StoreStep) -> Option<Duration> {
+        if step != StoreStep::Commit {
             return None;
         }
         self.delays.lock().unwrap().pop().map(Duration::from_secs)
@@ -105,7 +105,7 @@ async fn hints_are_lost_or_late() {
 
 /// Regression: it was reconnected, and went on writing.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_ended_unheard_hears_so_when_it_is_reached_again() {
+async fn a_session_that_ended_unseen_learns_so_when_it_is_reached_again() {
     let store = MemoryStore::new(&namespace());
     let registry = store.open("a", SessionOptions::default());
     put(&registry, [create(&j(), "i1")]).await;

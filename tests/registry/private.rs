@@ -60,7 +60,7 @@ async fn a_directory_that_others_may_read_or_write_is_refused_with_the_remedy() 
 }
 
 #[tokio::test]
-async fn nothing_is_written_through_a_link_that_somebody_put_there() {
+async fn nothing_is_written_through_a_link_that_someone_put_there() {
     for name in ["registry.note.new", "registry.db.new"] {
         let (dir, elsewhere) = (dir(), dir());
         let victim = elsewhere.path().join("victim");

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_still_takes_no_time() {
+    fn a_frozen_process_takes_no_time() {
         let at = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
         // It beats regularly, pauses for a second, and does not beat after the last one.
         let beats: Vec<SystemTime> = (0..=10).chain(110..=120).map(|beat| at(beat * 10)).collect();

@@ -45,7 +45,7 @@ pub(crate) fn preprocess(arguments: &[String]) -> Result<bool> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let both: Value = serde_json::from_str(&text)?;
-    let mut book = both.get(1).cloned().context("mdBook has given no book")?;
+    let mut book = both.get(1).cloned().context("mdBook produced no book")?;
     lead_outside(&mut book, &format!("{}/blob/main", repository()?));
     println!("{book}");
     Ok(true)

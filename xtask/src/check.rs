@@ -86,7 +86,7 @@ pub(crate) fn run() -> Result<Tally> {
     checks.command(tools::command("buf").arg("lint"))?;
     match released(&root(), &target().join("proto-of-the-last-release"))? {
         Some(before) => checks.command(tools::command("buf").arg("breaking").arg("--against").arg(before))?,
-        None => println!("    nothing was released yet: there is no protocol that must go on working"),
+        None => println!("    no release yet: there is no protocol to stay compatible with"),
     }
     let linters = python::linters()?.into_iter().chain(node::linters()?).chain(go::linters()?);
     for mut linter in linters.chain(java::linters()?).chain(web::linters()?) {
@@ -123,7 +123,7 @@ fn has_database(databases: &Path) -> bool {
 /// The line that is printed without a database: an unchecked list must not look like a clean one.
 fn unchecked(databases: &Path) -> String {
     format!(
-        "    NOT CHECKED: known advisories against dependencies: there is no database in {}: `cargo deny fetch db` gets it",
+        "    NOT CHECKED: known advisories against dependencies: their database is missing in {}: run `cargo deny fetch db`",
         databases.display()
     )
 }

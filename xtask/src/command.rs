@@ -169,6 +169,6 @@ pub(crate) fn yield_to_all() {
     let mut chrt = Command::new("chrt");
     chrt.args(["--idle", "--pid", "0"]).arg(id).stdout(Stdio::null()).stderr(Stdio::null());
     if !chrt.status().is_ok_and(|status| status.success()) {
-        println!("    chrt (util-linux) cannot be run: the suites beside each other share the cores evenly");
+        println!("    chrt (util-linux) is missing: suites that run at the same time share the cores evenly");
     }
 }

@@ -46,7 +46,7 @@ fn kept_by_own(top: &Path) -> Result<String> {
     let own = text.lines().find(|line| line.contains(OWN));
     let line = own.and_then(|line| line.strip_prefix("rosterd conformance --only "));
     let rules = line.and_then(|line| line.split(' ').next());
-    Ok(rules.with_context(|| format!("{} does not say which rules it keeps", path(&page)))?.to_owned())
+    Ok(rules.with_context(|| format!("{} does not state which rules it follows", path(&page)))?.to_owned())
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Request {
                     seconds = Some(number);
                 }
                 "--target" => target = Some(value()?.clone()),
-                _ => bail!("{argument:?} is not known: {WRITE}"),
+                _ => bail!("unknown argument {argument:?}: {WRITE}"),
             }
         }
         Ok(Self { seconds: seconds.context(WRITE)?, target })

@@ -81,7 +81,7 @@ fn held_against_types(strict: &Path, manifests: &str) -> Result<()> {
     // Dropped at the end of the statement, so that the program sees the end.
     child.stdin.take().context("it has no standard input")?.write_all(manifests.as_bytes())?;
     if !child.wait()?.success() {
-        bail!("not what Kubernetes takes, see above");
+        bail!("Kubernetes would reject it, see above");
     }
     Ok(())
 }
@@ -96,9 +96,11 @@ fn helm() -> Result<PathBuf> {
     if !program.is_file() {
         std::fs::create_dir_all(&folder)?;
         let folder = folder.canonicalize()?;
-        println!("    helm is compiled, some minutes the first time");
+        println!("    compiling helm: takes minutes the first time");
         must(go().args(["install", HELM]).env("GOBIN", &folder).env("GOFLAGS", "-buildvcs=false"))
-            .with_context(|| format!("{HELM} cannot be had from Go's module proxy, or not be compiled"))?;
+            .with_context(|| {
+                format!("{HELM} cannot be fetched from Go's module proxy, or not be compiled")
+            })?;
     }
     Ok(program.canonicalize()?)
 }

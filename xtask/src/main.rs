@@ -1,7 +1,7 @@
 //! The tasks of developers and build machines: `cargo xtask …`. The only place with the setup of a fresh machine. It
 //! never changes sources, except the pages of the guide that are generated from them.
 
-#![allow(clippy::disallowed_methods, reason = "a tool measures time and is told things by cargo")]
+#![allow(clippy::disallowed_methods, reason = "a tool measures time and reads what cargo sets")]
 
 mod bench;
 mod book;

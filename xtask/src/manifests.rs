@@ -113,7 +113,7 @@ fn python() -> Result<Vec<String>> {
     let metadata = metadata?;
     if metadata.is_empty() {
         println!(
-            "    NOT CHECKED: the wheel of the Python client: there is no environment: cargo xtask setup"
+            "    NOT CHECKED: the wheel of the Python client: its environment is missing: run `cargo xtask setup`"
         );
         return Ok(Vec::new());
     }
@@ -232,7 +232,7 @@ fn of_module(pom: &str, module: &str, published: bool) -> Vec<String> {
         unless(pom.contains("maven-source-plugin"), "without sources (maven-source-plugin)");
         unless(pom.contains("maven-javadoc-plugin"), "without documentation (maven-javadoc-plugin)");
     } else {
-        unless(kept, "is no package for others: maven.deploy.skip");
+        unless(kept, "must not be published: maven.deploy.skip");
     }
     wrong
 }

@@ -58,7 +58,7 @@ impl Request {
                 }
                 "--file" => request.file = Some(value()?),
                 "--" => request.more.extend(arguments.by_ref().cloned()),
-                _ => bail!("{argument:?} is not known: {WRITE}"),
+                _ => bail!("unknown argument {argument:?}: {WRITE}"),
             }
         }
         Ok(request)
@@ -89,7 +89,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let outcomes = folder.join("mutants.out");
     let missed = std::fs::read_to_string(outcomes.join("missed.txt")).unwrap_or_default();
     if !missed.is_empty() {
-        println!("\nnobody noticed:\n{missed}");
+        println!("\nno test noticed:\n{missed}");
     }
     println!("\n{}", score(&outcomes)?);
     Ok(well)

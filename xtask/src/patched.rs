@@ -59,8 +59,7 @@ fn patched(from: &Path, stage: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
         // The stage lies in the repository: git must not treat it as part of that.
         let mut git = Command::new("git");
         git.current_dir(stage).env("GIT_CEILING_DIRECTORIES", target()).arg("apply").arg(patch);
-        must(&mut git)
-            .context("a patch does not fit any more: make it anew from the code that it changes")?;
+        must(&mut git).context("a patch no longer applies: create it again from the code that it changes")?;
     }
     for (name, text) in &mut changed {
         *text = fs::read(stage.join(name))?;

@@ -180,7 +180,9 @@ pub(crate) fn is_plain() -> Result<bool> {
     for held_back in NOT_YET {
         if found_in(&root(), &[held_back], &[])?.is_empty() {
             plain = false;
-            println!("    PROSE: {held_back} keeps the rules: take it off the list in xtask/src/prose.rs");
+            println!(
+                "    PROSE: {held_back} follows the rules: remove it from the list in xtask/src/prose.rs"
+            );
         }
     }
     Ok(plain)

@@ -37,7 +37,7 @@ fn program(name: &str) -> Command {
 /// Creates or updates the environment; does nothing if it is up to date.
 pub(crate) fn setup() -> Result<()> {
     if !is_there() {
-        println!("    python: not there yet: clients/python");
+        println!("    python: clients/python does not exist");
         return Ok(());
     }
     let wanted = std::fs::read_to_string(folder().join("pyproject.toml"))?;

@@ -21,7 +21,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let seeds = match arguments {
         [] => SEEDS,
         [name, seeds] if name == "--seeds" && seeds.parse::<u64>().is_ok() => seeds,
-        _ => bail!("{arguments:?} cannot be understood: {WRITE}"),
+        _ => bail!("invalid arguments {arguments:?}: {WRITE}"),
     };
     let begin = Instant::now();
     let packages = changed::packages()?;

@@ -68,7 +68,7 @@ fn install(packages: &BTreeSet<&str>) -> Result<()> {
     let list = |names: &[&str]| names.join(" ");
     let all: Vec<_> = packages.iter().copied().collect();
     if !is_installed("dpkg-query") {
-        println!("    packages: this is no Debian: see that these are there: {}", list(&all));
+        println!("    packages: this is not Debian: install these yourself: {}", list(&all));
         return Ok(());
     }
     let missing: Vec<_> = all.iter().copied().filter(|name| !is_package_installed(name)).collect();
@@ -83,7 +83,7 @@ fn install(packages: &BTreeSet<&str>) -> Result<()> {
     }
     must(apt().arg("update"))?;
     must(apt().args(["install", "--yes", "--no-install-recommends"]).args(&missing))
-        .with_context(|| format!("install them by hand: {}", list(&missing)))
+        .with_context(|| format!("install them manually: {}", list(&missing)))
 }
 
 fn apt() -> Command {

@@ -72,7 +72,7 @@ impl Request {
                 "--network" => request.program = "net",
                 "--hostile" => request.hostile = true,
                 "--from" => request.first = Some(number(argument, arguments.next())?),
-                _ => bail!("{argument:?} is not known: {WRITE}"),
+                _ => bail!("unknown argument {argument:?}: {WRITE}"),
             }
         }
         if let (Some(seed), "") = (seed, request.test) {
@@ -97,7 +97,7 @@ impl Request {
 
 fn number(name: &str, value: Option<&String>) -> Result<u64> {
     let value = value.with_context(|| format!("{name} needs a number: {WRITE}"))?;
-    value.parse().with_context(|| format!("{name} is {value:?}, which is no number: {WRITE}"))
+    value.parse().with_context(|| format!("{name} is {value:?}, which is not a number: {WRITE}"))
 }
 
 /// Runs the request; whether all of it succeeded.

@@ -131,7 +131,7 @@ pub(crate) const SUITES: &[Suite] = &[
         s3: true,
         ..programs(
             "unit",
-            "tests beside the code, the Rust client's own, arrows between folders",
+            "unit tests, those of the Rust client, arrows between folders",
             &[
                 Pick::Units("rosterd-runtime"),
                 Pick::Units("rosterd-session"),
@@ -231,7 +231,7 @@ pub(crate) const SUITES: &[Suite] = &[
         arguments: &["hostile::", "--ignored"],
         ..programs(
             "hostile",
-            "a worker that sends whatever it can, for a minute, beside honest ones",
+            "a worker that sends whatever it can, for a minute, next to honest ones",
             &[Pick::Test("rosterd", "it")],
         )
     },

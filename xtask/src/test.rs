@@ -58,7 +58,7 @@ impl Request {
                         _ => bail!("--seeds is {value:?}, which is not a number: {WRITE}"),
                     }
                 }
-                _ => bail!("{argument:?} is not known: {WRITE}"),
+                _ => bail!("unknown argument {argument:?}: {WRITE}"),
             }
         }
         Ok(request)
@@ -86,7 +86,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let request = Request::read(arguments)?;
     let suites = request.suites()?;
     if suites.is_empty() {
-        println!("no suite can be reached by what has changed\n\n{}", Tally::default());
+        println!("the changes affect no suite\n\n{}", Tally::default());
         return Ok(true);
     }
     let mut split = Split::new();
@@ -288,7 +288,7 @@ impl SuiteRun<'_> {
             return Ok((tally, Some("not there yet: cargo knows no such test target".to_owned())));
         }
         if tally == Tally::default() && self.request.rest.is_empty() {
-            bail!("no test ran: the programs hold none");
+            bail!("no test ran: the programs contain none");
         }
         Ok((tally, None))
     }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_and_the_rest_are_told_apart() {
+    fn suites_and_the_rest_are_distinguished() {
         let request = Request::read(&words("--only sim,edge --only=cli -- seed --nocapture")).unwrap();
         assert_eq!(request.only, ["sim", "edge", "cli"]);
         assert_eq!(request.rest, ["seed", "--nocapture"]);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_passed_is_no_success() {
+    fn nothing_passed_is_not_a_success() {
         let done = |name, passed, failed| Done {
             name,
             tally: Tally { passed, failed, ..Tally::default() },

@@ -56,7 +56,7 @@ pub(crate) fn is_fresh() -> Result<bool> {
     let differs = differences(&contents(&folder().join("dist"))?, &contents(&made)?);
     for file in &differs {
         println!(
-            "    console/dist/{file} is not what the sources make: run `cargo xtask console` and commit it"
+            "    console/dist/{file} differs from what the sources produce: run `cargo xtask console` and commit it"
         );
     }
     Ok(differs.is_empty())

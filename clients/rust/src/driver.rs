@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::clock::Clock;
 use crate::connect::{Connector, Wire};
 use crate::link_error::LinkError;
-use crate::machine::types::{Effect, Event, Exit, Now};
+use crate::machine::types::{Clocks, Effect, Exit, MachineEvent};
 use crate::machine::{Machine, proves_lease};
 use crate::proto::{SessionRequest, session_request};
 use crate::user::{Says, UserCode};
@@ -52,21 +52,21 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
     clock: Arc<K>,
     mut user: UserCode,
     mut says: Says,
-    mut orders: BoxStream<'static, Event>,
+    mut orders: BoxStream<'static, MachineEvent>,
 ) -> Exit {
     let mut line = Line::None;
-    let mut event = Event::Tick;
+    let mut event = MachineEvent::Tick;
     // Frames since the ends were last checked.
     let mut frames = 0;
     let mut alarm = Alarm::new(clock.clone());
     // Events since the process resumed after a freeze.
-    let mut waited: VecDeque<Event> = VecDeque::new();
+    let mut waited: VecDeque<MachineEvent> = VecDeque::new();
     loop {
         if waited.is_empty() && clock.now() > machine.deadline().saturating_add(STOOD_STILL) {
             waited = line.what_waited(event, &*clock).await;
-            event = waited.pop_front().unwrap_or(Event::Tick);
+            event = waited.pop_front().unwrap_or(MachineEvent::Tick);
         }
-        let now = Now { mono: clock.now(), wall: clock.wall() };
+        let now = Clocks { mono: clock.now(), wall: clock.wall() };
         let effects = machine.handle(now, event);
         user.lease(machine.lease_end(), machine.lease_over(), machine.is_leaving());
         for news in machine.take_news() {
@@ -107,17 +107,17 @@ pub(crate) async fn drive<C: Connector, K: Clock>(
                 event = line.event() => event,
                 Some(end) = says.ends.recv() => end,
                 Some(said) = says.chatter.recv() => said,
-                () = alarm.at(machine.deadline()) => Event::Tick,
+                () = alarm.at(machine.deadline()) => MachineEvent::Tick,
             }
         };
-        frames += u32::from(matches!(event, Event::Frame { .. }));
+        frames += u32::from(matches!(event, MachineEvent::Frame { .. }));
         user.over(&event);
     }
 }
 
 /// A run that has ended, when these have their turn. Starts come first, so that in a burst the last run starts soon,
 /// too; but a flood of frames does not hold a report back for long.
-fn ended(frames: &mut u32, ends: &mut mpsc::UnboundedReceiver<Event>) -> Option<Event> {
+fn ended(frames: &mut u32, ends: &mut mpsc::UnboundedReceiver<MachineEvent>) -> Option<MachineEvent> {
     let end = if *frames < FRAMES { None } else { ends.try_recv().ok() };
     if end.is_none() {
         *frames %= FRAMES;
@@ -161,9 +161,9 @@ impl Line {
         }
     }
 
-    fn stalled(&self) -> Option<Event> {
+    fn stalled(&self) -> Option<MachineEvent> {
         match self {
-            Self::Up { connection, outbox, .. } if outbox.len() > OUTBOX => Some(Event::Closed {
+            Self::Up { connection, outbox, .. } if outbox.len() > OUTBOX => Some(MachineEvent::Closed {
                 connection: *connection,
                 error: LinkError::lost("the coordinator does not read"),
             }),
@@ -173,11 +173,11 @@ impl Line {
 
     /// Events that were read within a moment, after `first`. An acknowledgement is handled before everything else that
     /// arrived meanwhile, timers included.
-    async fn what_waited(&mut self, first: Event, clock: &impl Clock) -> VecDeque<Event> {
+    async fn what_waited(&mut self, first: MachineEvent, clock: &impl Clock) -> VecDeque<MachineEvent> {
         let until = clock.now() + MOMENT;
         let mut events = vec![first];
         // A stream sends nothing after its end, which may be the first event.
-        let goes_on = |events: &[Event]| !matches!(events.last(), Some(Event::Closed { .. }));
+        let goes_on = |events: &[MachineEvent]| !matches!(events.last(), Some(MachineEvent::Closed { .. }));
         while matches!(self, Self::Up { .. })
             && goes_on(&events)
             && events.len() < FRAMES as usize
@@ -194,7 +194,7 @@ impl Line {
     }
 
     /// The next event of the network; never returns without a network.
-    async fn event(&mut self) -> Event {
+    async fn event(&mut self) -> MachineEvent {
         match self {
             Self::None => std::future::pending().await,
             Self::Dialing { connection, dialing } => {
@@ -202,11 +202,11 @@ impl Line {
                 match dialing.await {
                     Ok(wire) => {
                         *self = Self::Up { connection, wire, outbox: VecDeque::new(), deaf: false };
-                        Event::Connected { connection }
+                        MachineEvent::Connected { connection }
                     }
                     Err(error) => {
                         *self = Self::None;
-                        Event::Closed { connection, error }
+                        MachineEvent::Closed { connection, error }
                     }
                 }
             }
@@ -222,11 +222,11 @@ impl Line {
                         let connection = *connection;
                         let frame = match frame {
                             Some(Ok(response)) => response.frame,
-                            Some(Err(error)) => return Event::Closed { connection, error },
-                            None => return Event::Closed { connection, error: LinkError::lost("the stream ended") },
+                            Some(Err(error)) => return MachineEvent::Closed { connection, error },
+                            None => return MachineEvent::Closed { connection, error: LinkError::lost("the stream ended") },
                         };
                         // A frame of a later version only counts as a sign of life.
-                        return frame.map_or(Event::Tick, |frame| Event::Frame { connection, frame });
+                        return frame.map_or(MachineEvent::Tick, |frame| MachineEvent::Frame { connection, frame });
                     }
                 }
             },

@@ -45,12 +45,12 @@ pub enum Error {
 
 /// Why a run failed. Made from any error by `?`, or from a text by [`Failure::new`].
 pub struct Failure {
-    kind: Kind,
+    kind: Cause,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Cause {
     Failed,
     Fatal,
     Cancelled,
@@ -59,32 +59,32 @@ enum Kind {
 impl Failure {
     /// The attempt failed; another follows if the job's policy allows one.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, source: message.into().into() }
+        Self { kind: Cause::Failed, source: message.into().into() }
     }
 
     /// No further attempt would help.
     pub fn fatal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { kind: Kind::Fatal, source: error.into() }
+        Self { kind: Cause::Fatal, source: error.into() }
     }
 
     /// The handler ended because it was cancelled.
     pub fn cancelled() -> Self {
-        Self { kind: Kind::Cancelled, source: "cancelled".into() }
+        Self { kind: Cause::Cancelled, source: "cancelled".into() }
     }
 
     /// Whether this is [`Failure::cancelled`].
     pub fn is_cancelled(&self) -> bool {
-        self.kind == Kind::Cancelled
+        self.kind == Cause::Cancelled
     }
 
     pub(crate) fn may_retry(&self) -> bool {
-        self.kind == Kind::Failed
+        self.kind == Cause::Failed
     }
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { kind: Kind::Failed, source: Box::new(error) }
+        Self { kind: Cause::Failed, source: Box::new(error) }
     }
 }
 

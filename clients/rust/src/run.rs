@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Failure;
 use crate::gate::Gate;
 use crate::machine::limits;
-use crate::machine::types::{Event, Start};
+use crate::machine::types::{MachineEvent, Start};
 use crate::proto;
 
 /// Why a run exists.
@@ -79,7 +79,7 @@ struct Inner {
     start: Start,
     deadline: Option<SystemTime>,
     cancelled: CancellationToken,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<MachineEvent>,
     gate: Gate,
     /// A check found that the lease had expired.
     overdue: AtomicBool,
@@ -100,7 +100,7 @@ impl Run {
         start: Start,
         wall: SystemTime,
         cancelled: CancellationToken,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<MachineEvent>,
         gate: Gate,
     ) -> Self {
         let deadline = start.timeout.and_then(|timeout| wall.checked_add(timeout));
@@ -219,7 +219,7 @@ impl Run {
         }
         self.said().offset = Some(offset.clone());
         let run = self.0.start.id.clone();
-        let _ = self.0.events.try_send(Event::Offset { run, offset });
+        let _ = self.0.events.try_send(MachineEvent::Offset { run, offset });
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Run {
     pub fn progress(&self, percent: u32, message: impl Into<String>) {
         let run = self.0.start.id.clone();
         // A full queue means that a later one is on its way.
-        let _ = self.0.events.try_send(Event::Progress { run, percent, message: message.into() });
+        let _ = self.0.events.try_send(MachineEvent::Progress { run, percent, message: message.into() });
     }
 
     /// Adds to the records processed, and to those of them that failed.

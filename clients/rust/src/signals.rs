@@ -10,24 +10,24 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
 use crate::clock::Clock;
-use crate::machine::types::Event;
+use crate::machine::types::MachineEvent;
 
 /// Signals that arrive this soon after the first one repeat it.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
-pub(crate) fn orders<K: Clock>(clock: Arc<K>) -> BoxStream<'static, Event> {
+pub(crate) fn orders<K: Clock>(clock: Arc<K>) -> BoxStream<'static, MachineEvent> {
     let mut first = None;
     let order = move |()| std::future::ready(order(&mut first, clock.now()));
     stream::once(listen()).flatten().filter_map(order).boxed()
 }
 
 /// The meaning of one signal, by its time and that of the first.
-fn order(first: &mut Option<Duration>, at: Duration) -> Option<Event> {
+fn order(first: &mut Option<Duration>, at: Duration) -> Option<MachineEvent> {
     let Some(first) = *first else {
         *first = Some(at);
-        return Some(Event::Signal);
+        return Some(MachineEvent::Signal);
     };
-    (at >= first + ONE_REQUEST).then_some(Event::Kill)
+    (at >= first + ONE_REQUEST).then_some(MachineEvent::Kill)
 }
 
 #[cfg(unix)]
@@ -60,19 +60,19 @@ mod tests {
     use super::*;
 
     /// The events of signals that arrive at these times, in milliseconds.
-    fn events(times: &[u64]) -> Vec<Event> {
+    fn events(times: &[u64]) -> Vec<MachineEvent> {
         let mut first = None;
         times.iter().filter_map(|at| order(&mut first, Duration::from_millis(*at))).collect()
     }
 
     #[test]
     fn signals_within_a_second_of_the_first_are_one_request() {
-        assert!(matches!(events(&[5_000, 5_000, 5_400, 5_999])[..], [Event::Signal]));
+        assert!(matches!(events(&[5_000, 5_000, 5_400, 5_999])[..], [MachineEvent::Signal]));
     }
 
     #[test]
     fn a_signal_a_second_after_the_first_kills() {
-        assert!(matches!(events(&[5_000, 6_000])[..], [Event::Signal, Event::Kill]));
-        assert!(matches!(events(&[5_000, 5_500, 6_100])[..], [Event::Signal, Event::Kill]));
+        assert!(matches!(events(&[5_000, 6_000])[..], [MachineEvent::Signal, MachineEvent::Kill]));
+        assert!(matches!(events(&[5_000, 5_500, 6_100])[..], [MachineEvent::Signal, MachineEvent::Kill]));
     }
 }

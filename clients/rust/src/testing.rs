@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gate;
 use crate::job::{Job, Outcome};
-use crate::machine::types::{Event, Props, RunId, Start, UserResult};
+use crate::machine::types::{MachineEvent, Props, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::{Run, Source};
 use crate::trace::Traced;
@@ -210,7 +210,7 @@ impl TestRun {
         };
         let mut progress = Vec::new();
         while let Ok(event) = said.try_recv() {
-            if let Event::Progress { percent, message, .. } = event {
+            if let MachineEvent::Progress { percent, message, .. } = event {
                 progress.push((percent, message));
             }
         }

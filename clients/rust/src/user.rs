@@ -23,7 +23,7 @@ use crate::gate::Gate;
 use crate::hooks::{Hooked, How, News, RunEnd};
 use crate::job::{Fire, Job, Outcome};
 use crate::machine::limits;
-use crate::machine::types::{Ended, Event, RunId, Start, UserResult};
+use crate::machine::types::{Ended, MachineEvent, RunId, Start, UserResult};
 use crate::proto;
 use crate::run::Run;
 use crate::trace::Traced;
@@ -35,8 +35,8 @@ pub(crate) struct UserCode {
     jobs: BTreeMap<String, Arc<Job>>,
     runtime: Handle,
     /// Ends of runs and callbacks: as many as there are slots and callbacks, so it needs no bound of its own.
-    ends: mpsc::UnboundedSender<Event>,
-    chatter: mpsc::Sender<Event>,
+    ends: mpsc::UnboundedSender<MachineEvent>,
+    chatter: mpsc::Sender<MachineEvent>,
     live: BTreeMap<RunId, Live>,
     callbacks: BTreeMap<String, JoinHandle<()>>,
     gate: Gate,
@@ -52,8 +52,8 @@ struct Live {
 
 /// A message from user code.
 pub(crate) struct Says {
-    pub(crate) ends: mpsc::UnboundedReceiver<Event>,
-    pub(crate) chatter: mpsc::Receiver<Event>,
+    pub(crate) ends: mpsc::UnboundedReceiver<MachineEvent>,
+    pub(crate) chatter: mpsc::Receiver<MachineEvent>,
 }
 
 impl UserCode {
@@ -175,7 +175,7 @@ impl UserCode {
                 None => Ok(()),
             };
             let error = result.err().map(|error| error.to_string()).unwrap_or_default();
-            let _ = ends.send(Event::CallbackEnded { callback_id, error });
+            let _ = ends.send(MachineEvent::CallbackEnded { callback_id, error });
         });
         self.callbacks.insert(id, task);
     }
@@ -187,10 +187,10 @@ impl UserCode {
     }
 
     /// The event came from user code, which has ended.
-    pub(crate) fn over(&mut self, event: &Event) {
+    pub(crate) fn over(&mut self, event: &MachineEvent) {
         match event {
-            Event::Ended(ended) => drop(self.live.remove(&ended.id)),
-            Event::CallbackEnded { callback_id, .. } => drop(self.callbacks.remove(callback_id)),
+            MachineEvent::Ended(ended) => drop(self.live.remove(&ended.id)),
+            MachineEvent::CallbackEnded { callback_id, .. } => drop(self.callbacks.remove(callback_id)),
             _ => {}
         }
     }
@@ -213,7 +213,7 @@ struct End {
     run: Run,
     traced: Traced,
     /// Dropped once the end is reported.
-    ends: Option<mpsc::UnboundedSender<Event>>,
+    ends: Option<mpsc::UnboundedSender<MachineEvent>>,
     hooks: Hooked,
     /// When user code was called, if hooks want to know.
     began: Option<Duration>,
@@ -251,7 +251,7 @@ impl End {
             offset: said.offset,
             output: said.output,
         };
-        let _ = ends.send(Event::Ended(ended));
+        let _ = ends.send(MachineEvent::Ended(ended));
     }
 }
 
@@ -357,7 +357,7 @@ mod tests {
             let (mut code, mut says) = UserCode::new(vec![job.clone()], Handle::current(), now);
             code.lease(Duration::from_millis(end), Duration::from_millis(end + 2), false);
             code.start(start(), SystemTime::UNIX_EPOCH);
-            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            let Some(MachineEvent::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.output, said);
         }
     }
@@ -390,7 +390,7 @@ mod tests {
             looked.notified().await;
             code.lease(Duration::from_secs(9), Duration::from_secs(9), false);
             renewed.notify_one();
-            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            let Some(MachineEvent::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.result, result);
         }
     }
@@ -422,7 +422,7 @@ mod tests {
             waits.notified().await;
             time.store(6, Ordering::Relaxed);
             work.notify_one();
-            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            let Some(MachineEvent::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.output, said);
         }
     }
@@ -443,7 +443,7 @@ mod tests {
             code.start(start(), SystemTime::UNIX_EPOCH);
             // The task has not been polled yet.
             code.lease(Duration::from_millis(lease), Duration::from_millis(lease), false);
-            let Some(Event::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
+            let Some(MachineEvent::Ended(ended)) = says.ends.recv().await else { panic!("no end") };
             assert_eq!(ended.result, result);
             assert_eq!(begun.load(Ordering::Relaxed), u64::from(result == UserResult::Done));
         }

@@ -22,7 +22,7 @@ use crate::error::{Error, Failure, Result};
 use crate::hooks::{Hooked, Hooks};
 use crate::job::{Boxed, Job, Output};
 use crate::machine::Machine;
-use crate::machine::types::{Event, Exit, Settings};
+use crate::machine::types::{Exit, MachineEvent, Settings};
 use crate::options::{OnRefused, Options};
 use crate::run::Run;
 use crate::user::UserCode;
@@ -191,10 +191,10 @@ impl Worker {
             let exit = runtime.block_on(async move {
                 let mut this = self;
                 let orders = match this.shutdown.take() {
-                    Some(shutdown) => once_then_never(shutdown, || Event::Leave),
+                    Some(shutdown) => once_then_never(shutdown, || MachineEvent::Leave),
                     None => signals::orders(Arc::new(BootClock)),
                 };
-                let kill = once_then_never(killed.cancelled_owned().boxed(), || Event::Kill);
+                let kill = once_then_never(killed.cancelled_owned().boxed(), || MachineEvent::Kill);
                 this.go(connector, learn, BootClock, handlers, stream::select(kill, orders).boxed()).await
             });
             drop(done.send(exit));
@@ -215,7 +215,7 @@ impl Worker {
         self.check()?;
         self.health = None;
         let shutdown = self.shutdown.take().unwrap_or_else(|| Box::pin(std::future::pending()));
-        let orders = once_then_never(shutdown, || Event::Leave);
+        let orders = once_then_never(shutdown, || MachineEvent::Leave);
         self.go(connector, Learn::All, clock, Handle::current(), orders).await
     }
 
@@ -225,7 +225,7 @@ impl Worker {
         learn: Learn,
         clock: K,
         handlers: Handle,
-        orders: BoxStream<'static, Event>,
+        orders: BoxStream<'static, MachineEvent>,
     ) -> Result<()> {
         let Options {
             servers,
@@ -297,7 +297,7 @@ impl Drop for OnDrop {
     }
 }
 
-fn once_then_never(when: Boxed<()>, event: fn() -> Event) -> BoxStream<'static, Event> {
+fn once_then_never(when: Boxed<()>, event: fn() -> MachineEvent) -> BoxStream<'static, MachineEvent> {
     stream::once(when).map(move |()| event()).chain(stream::pending()).boxed()
 }
 

@@ -1,7 +1,4 @@
 //! PagerDuty's Events API v2: an event for each alarm, whose key says which it resolves.
-
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 
 use crate::letter::{Alarm, Letter};
@@ -17,11 +14,7 @@ fn dedup_key(letter: &Letter, alarm: &Alarm) -> String {
         return key;
     }
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    let mut short = "rosterd/sha256:".to_owned();
-    for byte in digest.as_ref() {
-        let _ = write!(short, "{byte:02x}");
-    }
-    short
+    format!("rosterd/sha256:{}", hex::encode(digest))
 }
 
 /// Of the first alarm: a letter to PagerDuty has one.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kind::{Kind, Severity};
+use crate::kind::{AlarmKind, Severity};
 use crate::letter::Alarm;
 use crate::settings::{Mail, Security};
 use crate::tests::{at, name};
@@ -12,7 +12,7 @@ fn alarm(job: Option<&str>) -> Alarm {
     let key = job.map_or_else(|| "clock_off@http://a:1".to_owned(), |job| format!("failed:{job}"));
     Alarm {
         key,
-        alarm: if job.is_some() { Kind::Failed } else { Kind::ClockOff },
+        alarm: if job.is_some() { AlarmKind::Failed } else { AlarmKind::ClockOff },
         rule: if job.is_some() { "failed" } else { "clock_off" }.into(),
         severity: if job.is_some() { Severity::Error } else { Severity::Critical },
         job_name: job.map(name),

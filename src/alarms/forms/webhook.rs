@@ -1,7 +1,4 @@
 //! JSON of our own.
-
-use std::fmt::Write as _;
-
 use rosterd_domain::time::Time;
 use serde_json::{Value, json};
 
@@ -39,9 +36,6 @@ pub(super) fn body(letter: &Letter) -> Value {
 }
 
 pub(super) fn signature(secret: &str, body: &str, now: Time) -> String {
-    let mut text = format!("t={},v1=", now.0);
-    for byte in hmac_sha256(secret, &format!("{}.{body}", now.0)) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let signature = hmac_sha256(secret, &format!("{}.{body}", now.0));
+    format!("t={},v1={}", now.0, hex::encode(signature))
 }

@@ -8,7 +8,7 @@ use rosterd_domain::time::Time;
 use super::{at, job, name, receiver};
 use crate::book::{Book, Due, Kept};
 use crate::facts::{Coordinator, Job};
-use crate::kind::Kind;
+use crate::kind::AlarmKind;
 use crate::letter::Letter;
 use crate::settings::{Pattern, Rule, Settings};
 use crate::silence::Silence;
@@ -16,7 +16,7 @@ use crate::silence::Silence;
 fn settings() -> Settings {
     Settings {
         group: Duration::from_secs(5),
-        rules: Kind::ALL.into_iter().map(Rule::new).collect(),
+        rules: AlarmKind::ALL.into_iter().map(Rule::new).collect(),
         receivers: vec![receiver("ops"), receiver("chat")],
         ..Settings::default()
     }
@@ -78,7 +78,7 @@ fn each_receiver_is_notified_of_an_alarm_once_and_of_its_end_once() {
 }
 
 #[test]
-fn what_must_hold_for_a_time_is_no_alarm_before() {
+fn what_must_hold_for_a_time_is_not_an_alarm_before() {
     let mut book = book();
     let mut without = job(1);
     without.has_worker = false;
@@ -150,7 +150,7 @@ fn a_silence_holds_back_what_holds_and_not_what_is_over() {
         by: "ann".into(),
     };
     let mut book = book();
-    assert!(book.silence(silence(Some("rep*"), Some(Kind::Failed), at(100)), at(0)));
+    assert!(book.silence(silence(Some("rep*"), Some(AlarmKind::Failed), at(100)), at(0)));
     book.look_at(&failing(1), at(0));
     assert_eq!((take(&mut book, "ops", at(50)), book.active().count()), (None, 1), "it is raised and shown");
     assert!(take(&mut book, "ops", at(100)).is_some(), "the silence has ended");
@@ -161,7 +161,7 @@ fn a_silence_holds_back_what_holds_and_not_what_is_over() {
         1,
         "a receiver that was notified is notified of the end"
     );
-    for other in [silence(Some("other"), None, at(500)), silence(None, Some(Kind::Late), at(500))] {
+    for other in [silence(Some("other"), None, at(500)), silence(None, Some(AlarmKind::Late), at(500))] {
         let mut book = super::book::book();
         book.silence(other, at(0));
         book.look_at(&failing(1), at(0));
@@ -183,8 +183,11 @@ fn an_alarm_that_goes_on_is_sent_again_if_configured() {
 
 #[test]
 fn rules_choose_jobs_and_receivers() {
-    let rule =
-        Rule { jobs: vec![Pattern("re*".into())], receivers: vec!["chat".into()], ..Rule::new(Kind::Failed) };
+    let rule = Rule {
+        jobs: vec![Pattern("re*".into())],
+        receivers: vec!["chat".into()],
+        ..Rule::new(AlarmKind::Failed)
+    };
     let mut book =
         Book::open(Settings { rules: vec![rule], ..settings() }, "ns".into(), "a".into(), Kept::default());
     book.look_at(&failing(1), at(0));
@@ -227,7 +230,7 @@ fn a_job_or_a_rule_that_is_gone_has_no_alarms() {
     assert_eq!(take(&mut book, "ops", at(20)).unwrap().resolved.len(), 1);
     let mut before = super::book::book();
     before.look_at(&failing(1), at(0));
-    let other = Settings { rules: vec![Rule::new(Kind::Late)], ..settings() };
+    let other = Settings { rules: vec![Rule::new(AlarmKind::Late)], ..settings() };
     let mut after = Book::open(other, "ns".into(), "a".into(), before.kept().clone());
     after.look_at(&failing(1), at(10));
     assert_eq!(after.active().count(), 0);

@@ -5,7 +5,7 @@ use rosterd_domain::item::Outcome;
 
 use super::{at, job};
 use crate::facts::{Coordinator, Item, Job, LateStart};
-use crate::kind::Kind;
+use crate::kind::AlarmKind;
 use crate::rules::{Memory, of_coordinator, of_job, shown};
 use crate::settings::Rule;
 
@@ -35,66 +35,71 @@ fn each_kind_by_what_a_job_is() {
     let rows: Vec<(&str, Rule, Job, Option<&str>)> = vec![
         (
             "no worker",
-            Rule::new(Kind::NoWorker),
+            Rule::new(AlarmKind::NoWorker),
             with(|job| job.has_worker = false),
             Some("report has no enabled worker"),
         ),
-        ("a worker", Rule::new(Kind::NoWorker), job(2), None),
+        ("a worker", Rule::new(AlarmKind::NoWorker), job(2), None),
         (
             "no worker, and out of service",
-            Rule::new(Kind::NoWorker),
+            Rule::new(AlarmKind::NoWorker),
             with(|job| (job.has_worker, job.in_service) = (false, false)),
             None,
         ),
         (
             "not started for a minute",
-            Rule::new(Kind::NotStarted),
+            Rule::new(AlarmKind::NotStarted),
             waits(940),
             Some("report was not started for item 1 of 2026-11-25T05:35:40Z"),
         ),
-        ("not started for less", Rule::new(Kind::NotStarted), waits(941), None),
+        ("not started for less", Rule::new(AlarmKind::NotStarted), waits(941), None),
         (
             "not started, for want of a worker",
-            Rule::new(Kind::NotStarted),
+            Rule::new(AlarmKind::NotStarted),
             with(|job| (job.has_worker, job.items[0].waits) = (false, Some(at(0)))),
             Some("report was not started for item 0 of 2026-11-25T05:20:00Z: it has no enabled worker"),
         ),
         (
             "paused",
-            Rule::new(Kind::NotStarted),
+            Rule::new(AlarmKind::NotStarted),
             with(|job| (job.in_service, job.items[0].waits) = (false, Some(at(0)))),
             None,
         ),
         (
             "running for too long",
-            after(Kind::NotFinished, Duration::from_secs(60)),
+            after(AlarmKind::NotFinished, Duration::from_secs(60)),
             open(940),
             Some("report was not finished within 1 min for item 0 of 2026-11-25T05:35:40Z"),
         ),
-        ("running", after(Kind::NotFinished, Duration::from_secs(60)), open(941), None),
+        ("running", after(AlarmKind::NotFinished, Duration::from_secs(60)), open(941), None),
         (
             "neither run nor recorded for too long",
-            after(Kind::NotFinished, Duration::from_secs(60)),
+            after(AlarmKind::NotFinished, Duration::from_secs(60)),
             waits(940),
             Some("report was not finished within 1 min for item 1 of 2026-11-25T05:35:40Z"),
         ),
         (
             "not finished by a time of the day",
-            Rule { by: Some(5 * 60 + 30), ..Rule::new(Kind::NotFinished) },
+            Rule { by: Some(5 * 60 + 30), ..Rule::new(AlarmKind::NotFinished) },
             open(600),
             Some("report was not finished by 05:30 UTC for item 0 of 2026-11-25T05:30:00Z"),
         ),
-        ("begun after it", Rule { by: Some(5 * 60 + 30), ..Rule::new(Kind::NotFinished) }, open(601), None),
+        (
+            "begun after it",
+            Rule { by: Some(5 * 60 + 30), ..Rule::new(AlarmKind::NotFinished) },
+            open(601),
+            None,
+        ),
         (
             "another zone's",
-            Rule { by: Some(5 * 60 + 30), ..Rule::new(Kind::NotFinished) },
+            Rule { by: Some(5 * 60 + 30), ..Rule::new(AlarmKind::NotFinished) },
             with(|job| {
                 job.zone = "Asia/Shanghai".into();
                 job.items[0].unfinished = Some(at(600));
             }),
             None,
         ),
-        ("no kind of jobs", Rule { after: hour, ..Rule::new(Kind::ClockOff) }, job(1), None),
+        ("no kind of jobs", Rule { after: hour, ..Rule::new(AlarmKind::ClockOff) }, job(1), None),
     ];
     for (row, rule, job, wanted) in rows {
         assert_eq!(text_of(&rule, &[job]).as_deref(), wanted, "{row}");
@@ -107,7 +112,7 @@ fn many_items_are_counted_and_some_named() {
         *facts = job(40);
         facts.items.iter_mut().for_each(|item| item.waits = Some(at(0)));
     });
-    let text = text_of(&Rule::new(Kind::NotStarted), &[all]).unwrap();
+    let text = text_of(&Rule::new(AlarmKind::NotStarted), &[all]).unwrap();
     assert!(text.ends_with("item 4 of 2026-11-25T05:20:00Z and 35 more"), "{text}");
 }
 
@@ -152,7 +157,7 @@ fn failures_in_a_row_are_counted_from_the_record_alone() {
         ("how many, the first look cannot know", vec![item(7, 5, Some(Failed))], None),
         ("the job was created again", vec![item(7, 0, Some(Failed)), item(0, 0, None)], None),
     ];
-    let rule = Rule { times: 2, ..Rule::new(Kind::Failed) };
+    let rule = Rule { times: 2, ..Rule::new(AlarmKind::Failed) };
     for (row, looks, wanted) in rows {
         assert_eq!(text_of(&rule, &looks).as_deref(), wanted, "{row}");
     }
@@ -161,7 +166,7 @@ fn failures_in_a_row_are_counted_from_the_record_alone() {
 #[test]
 fn crashes_and_missed_times_count_within_a_span_and_not_those_before_the_first_look() {
     let crashed = |count| with(|job| job.crashed = count);
-    let rule = Rule { times: 2, within: Duration::from_secs(3), ..Rule::new(Kind::Crashed) };
+    let rule = Rule { times: 2, within: Duration::from_secs(3), ..Rule::new(AlarmKind::Crashed) };
     assert_eq!(text_of(&rule, &[crashed(9), crashed(10)]), None);
     let two = "report crashed twice within 3 s";
     assert_eq!(text_of(&rule, &[crashed(9), crashed(10), crashed(11)]).as_deref(), Some(two));
@@ -169,14 +174,14 @@ fn crashes_and_missed_times_count_within_a_span_and_not_those_before_the_first_l
     assert_eq!(text_of(&rule, &later), None, "they are too old");
     assert_eq!(text_of(&rule, &[crashed(9), crashed(1), crashed(2)]), None, "the job was created again");
     let missed = |count| with(|job| job.missed = count);
-    let rule = Rule::new(Kind::Missed);
+    let rule = Rule::new(AlarmKind::Missed);
     let one = "report: 1 scheduled time was not run within 1 h";
     assert_eq!(text_of(&rule, &[missed(4), missed(5)]).as_deref(), Some(one));
 }
 
 #[test]
 fn late_starts_count_for_a_time() {
-    let rule = Rule { times: 2, within: Duration::from_secs(100), ..Rule::new(Kind::Late) };
+    let rule = Rule { times: 2, within: Duration::from_secs(100), ..Rule::new(AlarmKind::Late) };
     let mut memory = Memory::default();
     let mut late = |seconds, by| {
         let start =
@@ -201,19 +206,24 @@ fn a_coordinator_has_alarms_by_its_own_state() {
     let text_of = |kind, coordinator: &Coordinator| {
         of_coordinator(&Rule::new(kind), coordinator, at(0)).map(|condition| condition.text)
     };
-    for kind in [Kind::ClockOff, Kind::StoreLost, Kind::CertificateSoonOver, Kind::NoWorker] {
+    for kind in
+        [AlarmKind::ClockOff, AlarmKind::StoreLost, AlarmKind::CertificateSoonOver, AlarmKind::NoWorker]
+    {
         assert_eq!(text_of(kind, &well), None);
     }
     let ill =
         Coordinator { clock_off: true, store_lost: true, certificate_ends: Some(at(14 * 86_400)), ..well };
-    assert_eq!(text_of(Kind::ClockOff, &ill).unwrap(), "http://a:1: its clock is off, so it fires nothing");
-    assert!(text_of(Kind::StoreLost, &ill).is_some());
+    assert_eq!(
+        text_of(AlarmKind::ClockOff, &ill).unwrap(),
+        "http://a:1: its clock is off, so it fires nothing"
+    );
+    assert!(text_of(AlarmKind::StoreLost, &ill).is_some());
     let ends = "http://a:1: its certificate is over at 2026-12-09T05:20:00Z";
-    assert_eq!(text_of(Kind::CertificateSoonOver, &ill).unwrap(), ends);
+    assert_eq!(text_of(AlarmKind::CertificateSoonOver, &ill).unwrap(), ends);
     let later = Coordinator { certificate_ends: Some(at(14 * 86_400 + 1)), ..ill.clone() };
-    assert_eq!(text_of(Kind::CertificateSoonOver, &later), None);
+    assert_eq!(text_of(AlarmKind::CertificateSoonOver, &later), None);
     let over = Coordinator { certificate_ends: Some(at(0)), ..ill };
-    assert!(text_of(Kind::CertificateSoonOver, &over).unwrap().contains("is over since"));
+    assert!(text_of(AlarmKind::CertificateSoonOver, &over).unwrap().contains("is over since"));
 }
 
 #[test]
@@ -245,7 +255,7 @@ proptest! {
             let once = memory.clone();
             memory.see(&facts, now);
             prop_assert_eq!(&memory, &once);
-            for kind in Kind::ALL {
+            for kind in AlarmKind::ALL {
                 let rule = Rule::new(kind);
                 prop_assert_eq!(of_job(&rule, &facts, &memory, now), of_job(&rule, &facts, &once, now));
             }

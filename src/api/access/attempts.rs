@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_too_often_waits_and_others_do_not() {
+    fn a_caller_that_fails_too_often_waits_and_others_do_not() {
         let (attempts, peer) = (Attempts::default(), "2001:db8::1".parse().unwrap());
         for _ in 0..FAILURES {
             assert_eq!(attempts.may(peer, at(10)), Ok(()));

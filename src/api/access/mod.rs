@@ -20,7 +20,7 @@ use rosterd_domain::time::Time;
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
-use self::jobs::Jobs;
+use self::jobs::JobScope;
 use self::limits::Limits;
 use self::machines::Machines;
 use self::secret::{Digest, Secret};
@@ -37,7 +37,7 @@ pub struct Principal {
     /// The jobs that it is for.
     pub role: Role,
     /// The machines on which its workers may be.
-    pub jobs: Jobs,
+    pub jobs: JobScope,
     /// The limits of its workers.
     pub machines: Machines,
     /// How much its workers may bring.
@@ -85,7 +85,7 @@ pub struct Grant {
     /// What it may do.
     pub role: Role,
     /// The jobs that it is for.
-    pub jobs: Jobs,
+    pub jobs: JobScope,
     /// The machines on which its workers may be.
     pub machines: Machines,
     /// The limits of its workers.
@@ -99,7 +99,7 @@ pub struct Grant {
 impl Grant {
     /// A grant for all jobs that does not expire.
     pub fn new(name: &str, role: Role, proof: Proof) -> Self {
-        let (jobs, machines, limits) = (Jobs::all(), Machines::any(), Limits::default());
+        let (jobs, machines, limits) = (JobScope::all(), Machines::any(), Limits::default());
         Self { name: name.to_owned(), role, jobs, machines, limits, proof, expires: None }
     }
 
@@ -110,12 +110,12 @@ impl Grant {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KnownGrant {
     grant: Grant,
     principal: Principal,
 }
 
-impl Entry {
+impl KnownGrant {
     fn new(grant: Grant) -> Self {
         let principal = Principal {
             name: grant.name.as_str().into(),
@@ -136,16 +136,16 @@ impl Entry {
 /// The grants by their proofs. Names are not unique: while a secret is rotated, two of one name overlap.
 #[derive(Debug, Default)]
 struct Book {
-    secrets: BTreeMap<String, Arc<Entry>>,
-    subjects: BTreeMap<Subject, Arc<Entry>>,
+    secrets: BTreeMap<String, Arc<KnownGrant>>,
+    subjects: BTreeMap<Subject, Arc<KnownGrant>>,
 }
 
 impl Book {
-    fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    fn entries(&self) -> impl Iterator<Item = &Arc<KnownGrant>> {
         self.secrets.values().chain(self.subjects.values())
     }
 
-    fn find(&self, proof: &Proof) -> Option<&Arc<Entry>> {
+    fn find(&self, proof: &Proof) -> Option<&Arc<KnownGrant>> {
         match proof {
             Proof::Secret { id, .. } => self.secrets.get(id),
             Proof::Certificate(subject) => self.subjects.get(subject),
@@ -184,13 +184,13 @@ impl Credentials {
         let mut after = Book::default();
         for grant in grants {
             let kept = before.find(&grant.proof).filter(|entry| entry.grant == grant).cloned();
-            let entry = kept.unwrap_or_else(|| Arc::new(Entry::new(grant)));
+            let entry = kept.unwrap_or_else(|| Arc::new(KnownGrant::new(grant)));
             match &entry.grant.proof {
                 Proof::Secret { id, .. } => drop(after.secrets.insert(id.clone(), entry)),
                 Proof::Certificate(subject) => drop(after.subjects.insert(subject.clone(), entry)),
             }
         }
-        let kept = |entry: &Arc<Entry>| {
+        let kept = |entry: &Arc<KnownGrant>| {
             after.find(&entry.grant.proof).is_some_and(|other| Arc::ptr_eq(other, entry))
         };
         let gone: Vec<_> = before.entries().filter(|entry| !kept(entry)).cloned().collect();
@@ -265,7 +265,7 @@ mod tests {
         let credentials = Credentials::new(grants.to_vec());
         let [stays, goes, changes] =
             [1, 2, 3].map(|number| credentials.by_secret(secret(number).text(), Time(0)).unwrap());
-        let narrower = Grant { jobs: Jobs::parse(["a"]).unwrap(), ..grants[2].clone() };
+        let narrower = Grant { jobs: JobScope::parse(["a"]).unwrap(), ..grants[2].clone() };
         assert_eq!(credentials.replace(vec![grants[0].clone(), narrower]), ["g2", "g3"]);
         assert!(!stays.revoked.is_cancelled());
         assert!(goes.revoked.is_cancelled() && changes.revoked.is_cancelled());

@@ -21,7 +21,7 @@ pub struct Digest(pub [u8; 32]);
 /// Hexadecimal.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -65,8 +65,7 @@ impl fmt::Debug for Secret {
 impl Secret {
     /// From bytes that nobody can guess.
     pub fn from_bytes(id: [u8; ID_BYTES], secret: [u8; SECRET_BYTES]) -> Self {
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret)))
+        Self(format!("{PREFIX}{}_{}", hex::encode(id), URL_SAFE_NO_PAD.encode(secret)))
     }
 
     /// Parses a text; `None`: it does not have the form of a secret, so it needs no look-up.

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::jobs::Jobs;
+use super::jobs::JobScope;
 use super::limits::Limits;
 use super::machines::Machines;
 use super::provider::PendingLogin;
@@ -208,7 +208,7 @@ impl Sessions {
             Holder::Provided { name, role, jobs } => Principal {
                 name: name.as_str().into(),
                 role: *role,
-                jobs: Jobs::parse(jobs.iter().cloned()).ok()?,
+                jobs: JobScope::parse(jobs.iter().cloned()).ok()?,
                 machines: Machines::any(),
                 limits: Limits::default(),
                 revoked: CancellationToken::new(),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_or_an_unknown_id_is_no_secret() {
+    fn a_certificate_or_an_unknown_id_is_not_a_secret() {
         let by = Proof::Certificate("cn:a".parse().unwrap());
         let credentials = Credentials::new(vec![Grant::new("a", Role::Admin, by)]);
         assert!(credentials.by_id("", Time(0)).is_none() && credentials.by_id("a", Time(0)).is_none());

@@ -65,7 +65,7 @@ pub struct Admin {
 /// The longest grace of a drain.
 const MAX_GRACE: Duration = Duration::from_secs(366 * 86_400);
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 fn refused(refusal: Refusal) -> Status {
     status(&refusal)
@@ -116,7 +116,7 @@ impl Admin {
     }
 
     /// The answer, unless it exceeds the size limit: then `remedy` says how to get it in parts.
-    fn answer<T: prost::Message>(&self, answer: T, remedy: &str) -> Answer<T> {
+    fn answer<T: prost::Message>(&self, answer: T, remedy: &str) -> RpcResult<T> {
         let (size, most) = (answer.encoded_len(), self.max_send);
         if size <= most {
             return Ok(Response::new(answer));
@@ -145,7 +145,7 @@ fn who<T>(request: &Request<T>) -> Option<Principal> {
 
 #[tonic::async_trait]
 impl AdminService for Admin {
-    async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Answer<v1::ListJobsResponse> {
+    async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> RpcResult<v1::ListJobsResponse> {
         mutants::panic_if_injected("panic-request");
         let v1::ListJobsRequest { name_contains, page_token } = request.into_inner();
         let part = name_contains.to_ascii_lowercase();
@@ -167,7 +167,7 @@ impl AdminService for Admin {
         self.answer(v1::ListJobsResponse { jobs: values(jobs), next_page_token }, ONE_ROW)
     }
 
-    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Answer<v1::GetJobResponse> {
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> RpcResult<v1::GetJobResponse> {
         let v1::GetJobRequest { job: name, upcoming, intervals } = request.into_inner();
         if upcoming > 1000 {
             return Err(invalid("upcoming", format!("{upcoming} is more than 1000")));
@@ -184,7 +184,7 @@ impl AdminService for Admin {
         self.answer(answer, "ask for fewer scheduled times")
     }
 
-    async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> Answer<v1::ApplyJobsResponse> {
+    async fn apply_jobs(&self, request: Request<v1::ApplyJobsRequest>) -> RpcResult<v1::ApplyJobsResponse> {
         let (who, v1::ApplyJobsRequest { text, dry_run }) = (who(&request), request.into_inner());
         if text.len() > convert::MAX_CONFIG {
             let what = format!("{} bytes are more than {}", text.len(), convert::MAX_CONFIG);
@@ -195,7 +195,10 @@ impl AdminService for Admin {
         Ok(Response::new(v1::ApplyJobsResponse { changes: rows::changes(done) }))
     }
 
-    async fn trigger_job(&self, request: Request<v1::TriggerJobRequest>) -> Answer<v1::TriggerJobResponse> {
+    async fn trigger_job(
+        &self,
+        request: Request<v1::TriggerJobRequest>,
+    ) -> RpcResult<v1::TriggerJobResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let operation = Operation::Trigger {
             job: job(request.job)?,
@@ -208,19 +211,22 @@ impl AdminService for Admin {
         Ok(Response::new(v1::TriggerJobResponse { trigger_id, changes: rows::changes(done) }))
     }
 
-    async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> Answer<v1::PauseJobResponse> {
+    async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> RpcResult<v1::PauseJobResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let done = self.operate(who, Operation::Pause { job: job(request.job)?, paused: true }).await?;
         Ok(Response::new(v1::PauseJobResponse { changes: rows::changes(done) }))
     }
 
-    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Answer<v1::ResumeJobResponse> {
+    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> RpcResult<v1::ResumeJobResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let done = self.operate(who, Operation::Pause { job: job(request.job)?, paused: false }).await?;
         Ok(Response::new(v1::ResumeJobResponse { changes: rows::changes(done) }))
     }
 
-    async fn set_enabled(&self, request: Request<v1::SetEnabledRequest>) -> Answer<v1::SetEnabledResponse> {
+    async fn set_enabled(
+        &self,
+        request: Request<v1::SetEnabledRequest>,
+    ) -> RpcResult<v1::SetEnabledResponse> {
         use v1::set_enabled_request::Target as Of;
         let (who, request) = (who(&request), request.into_inner());
         let target = match request.target {
@@ -238,14 +244,14 @@ impl AdminService for Admin {
         Ok(Response::new(v1::SetEnabledResponse { changes: rows::changes(done) }))
     }
 
-    async fn remove_job(&self, request: Request<v1::RemoveJobRequest>) -> Answer<v1::RemoveJobResponse> {
+    async fn remove_job(&self, request: Request<v1::RemoveJobRequest>) -> RpcResult<v1::RemoveJobResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let operation = Operation::Remove { job: job(request.job)?, cancel: request.cancel };
         let done = self.operate(who, operation).await?;
         Ok(Response::new(v1::RemoveJobResponse { changes: rows::changes(done) }))
     }
 
-    async fn cancel_run(&self, request: Request<v1::CancelRunRequest>) -> Answer<v1::CancelRunResponse> {
+    async fn cancel_run(&self, request: Request<v1::CancelRunRequest>) -> RpcResult<v1::CancelRunResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let operation = Operation::Cancel { job: job(request.job)?, item: Item(request.item) };
         let done = self.operate(who, operation).await?;
@@ -255,7 +261,7 @@ impl AdminService for Admin {
     async fn drain_instance(
         &self,
         request: Request<v1::DrainInstanceRequest>,
-    ) -> Answer<v1::DrainInstanceResponse> {
+    ) -> RpcResult<v1::DrainInstanceResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let grace = match request.grace {
             None => Duration::MAX,
@@ -271,7 +277,7 @@ impl AdminService for Admin {
     async fn shutdown_instance(
         &self,
         request: Request<v1::ShutdownInstanceRequest>,
-    ) -> Answer<v1::ShutdownInstanceResponse> {
+    ) -> RpcResult<v1::ShutdownInstanceResponse> {
         let (who, request) = (who(&request), request.into_inner());
         let instance = named("instance", InstanceId::new(request.instance))?;
         let done = self.operate(who, Operation::Shutdown { job: job(request.job)?, instance }).await?;
@@ -281,7 +287,7 @@ impl AdminService for Admin {
     async fn set_machine_enabled(
         &self,
         request: Request<v1::SetMachineEnabledRequest>,
-    ) -> Answer<v1::SetMachineEnabledResponse> {
+    ) -> RpcResult<v1::SetMachineEnabledResponse> {
         let (who, v1::SetMachineEnabledRequest { machine, enabled, cancel }) =
             (who(&request), request.into_inner());
         if enabled && cancel {
@@ -294,7 +300,7 @@ impl AdminService for Admin {
     async fn shutdown_machine(
         &self,
         request: Request<v1::ShutdownMachineRequest>,
-    ) -> Answer<v1::ShutdownMachineResponse> {
+    ) -> RpcResult<v1::ShutdownMachineResponse> {
         let (who, machine) = (who(&request), request.into_inner().machine);
         let done = self.on_machine(who, machine, MachineAction::Shutdown).await?;
         Ok(Response::new(v1::ShutdownMachineResponse { changes: rows::changes(done) }))
@@ -303,13 +309,13 @@ impl AdminService for Admin {
     async fn remove_machine(
         &self,
         request: Request<v1::RemoveMachineRequest>,
-    ) -> Answer<v1::RemoveMachineResponse> {
+    ) -> RpcResult<v1::RemoveMachineResponse> {
         let (who, machine) = (who(&request), request.into_inner().machine);
         let done = self.on_machine(who, machine, MachineAction::Remove).await?;
         Ok(Response::new(v1::RemoveMachineResponse { changes: rows::changes(done) }))
     }
 
-    async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> Answer<v1::ListItemsResponse> {
+    async fn list_items(&self, request: Request<v1::ListItemsRequest>) -> RpcResult<v1::ListItemsResponse> {
         let v1::ListItemsRequest { job: name, page_token } = request.into_inner();
         let rows = self.backend.items(&job(name)?).await.map_err(refused)?;
         let keyed = rows.into_iter().map(|row| (format!("{:010}", row.item.0), rows::item(row)));
@@ -320,7 +326,7 @@ impl AdminService for Admin {
     async fn explain_item(
         &self,
         request: Request<v1::ExplainItemRequest>,
-    ) -> Answer<v1::ExplainItemResponse> {
+    ) -> RpcResult<v1::ExplainItemResponse> {
         let request = request.into_inner();
         let (name, item) = (job(request.job)?, Item(request.item));
         let sentences = explain::of(&name, item, &*self.backend, &*self.history).await.map_err(refused)?;
@@ -331,7 +337,7 @@ impl AdminService for Admin {
     async fn list_ownership(
         &self,
         request: Request<v1::ListOwnershipRequest>,
-    ) -> Answer<v1::ListOwnershipResponse> {
+    ) -> RpcResult<v1::ListOwnershipResponse> {
         let request = request.into_inner();
         let filter = OwnerFilter {
             job: job(request.job)?,
@@ -351,7 +357,7 @@ impl AdminService for Admin {
     async fn list_instances(
         &self,
         request: Request<v1::ListInstancesRequest>,
-    ) -> Answer<v1::ListInstancesResponse> {
+    ) -> RpcResult<v1::ListInstancesResponse> {
         let v1::ListInstancesRequest { job, page_token } = request.into_inner();
         let rows = self.backend.instances(any_job(job)?.as_ref()).await.map_err(refused)?;
         let key = |row: &InstanceRow| format!("{}{PART}{}", row.job, row.instance);
@@ -363,7 +369,7 @@ impl AdminService for Admin {
     async fn list_machines(
         &self,
         request: Request<v1::ListMachinesRequest>,
-    ) -> Answer<v1::ListMachinesResponse> {
+    ) -> RpcResult<v1::ListMachinesResponse> {
         let v1::ListMachinesRequest { job, page_token, over_all_jobs } = request.into_inner();
         if over_all_jobs {
             if !job.is_empty() {
@@ -382,7 +388,7 @@ impl AdminService for Admin {
         self.answer(v1::ListMachinesResponse { machines: values(machines), next_page_token }, ONE_ROW)
     }
 
-    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Answer<v1::ListRunsResponse> {
+    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> RpcResult<v1::ListRunsResponse> {
         let request = request.into_inner();
         let outcome = match request.outcome() {
             v1::RunOutcome::Unspecified => None,
@@ -418,7 +424,10 @@ impl AdminService for Admin {
         self.answer(answer, "ask with a smaller page_size")
     }
 
-    async fn list_events(&self, request: Request<v1::ListEventsRequest>) -> Answer<v1::ListEventsResponse> {
+    async fn list_events(
+        &self,
+        request: Request<v1::ListEventsRequest>,
+    ) -> RpcResult<v1::ListEventsResponse> {
         let request = request.into_inner();
         let kind = rows::to_event_kind(request.kind());
         let filter = EventFilter {
@@ -437,7 +446,7 @@ impl AdminService for Admin {
         self.answer(answer, "ask with a smaller page_size")
     }
 
-    async fn list_fires(&self, request: Request<v1::ListFiresRequest>) -> Answer<v1::ListFiresResponse> {
+    async fn list_fires(&self, request: Request<v1::ListFiresRequest>) -> RpcResult<v1::ListFiresResponse> {
         let request = request.into_inner();
         let name = job(request.job)?;
         let row = self.backend.job(&name, 0).await.map_err(refused)?.row;
@@ -458,7 +467,7 @@ impl AdminService for Admin {
         self.answer(v1::ListFiresResponse { fires, next_page_token }, "ask with a smaller page_size")
     }
 
-    async fn dump_job(&self, request: Request<v1::DumpJobRequest>) -> Answer<v1::DumpJobResponse> {
+    async fn dump_job(&self, request: Request<v1::DumpJobRequest>) -> RpcResult<v1::DumpJobResponse> {
         let v1::DumpJobRequest { job: name, page_token } = request.into_inner();
         let nodes = self.backend.dump(&job(name)?).await.map_err(refused)?;
         let nodes = nodes.into_iter().map(|(path, node)| {
@@ -472,7 +481,7 @@ impl AdminService for Admin {
     async fn get_server_info(
         &self,
         _request: Request<v1::GetServerInfoRequest>,
-    ) -> Answer<v1::GetServerInfoResponse> {
+    ) -> RpcResult<v1::GetServerInfoResponse> {
         let health = *self.backend.health().borrow();
         // The status is returned even if the store does not answer.
         let asked = self.backend.members();
@@ -499,7 +508,7 @@ impl AdminService for Admin {
     async fn list_coordinators(
         &self,
         _request: Request<v1::ListCoordinatorsRequest>,
-    ) -> Answer<v1::ListCoordinatorsResponse> {
+    ) -> RpcResult<v1::ListCoordinatorsResponse> {
         let read = self.backend.members().await;
         let own = *self.backend.health().borrow();
         let rows = read.map_err(|mut refusal| {
@@ -515,7 +524,7 @@ impl AdminService for Admin {
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
-    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> RpcResult<Self::WatchStream> {
         let job = any_job(request.into_inner().job)?;
         let (clock, stop) = (self.clock.clone(), self.stop.clone());
         Ok(Response::new(Box::pin(watching::watch(self.backend.watch(), job, clock, stop))))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rosterd_alarms::desk::{self, View};
-use rosterd_alarms::kind::Kind;
+use rosterd_alarms::kind::AlarmKind;
 use rosterd_alarms::{letter, silence};
 use rosterd_session::code::{Code, Refusal};
 use rosterd_wire::proto::v1;
@@ -38,7 +38,7 @@ fn alarm(alarm: letter::Alarm, silenced: bool, told: Vec<String>) -> v1::Alarm {
 fn silence(silence: silence::Silence) -> v1::Silence {
     v1::Silence {
         id: silence.id,
-        alarm: silence.alarm.map(Kind::as_str).unwrap_or_default().into(),
+        alarm: silence.alarm.map(AlarmKind::as_str).unwrap_or_default().into(),
         job: silence.job.unwrap_or_default(),
         until: Some(timestamp(silence.until)),
         comment: silence.comment,

@@ -8,7 +8,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 use crate::backend::Backend;
 use rosterd_coordinator::handle::Health;
 use rosterd_runtime::mutants;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 
 const SERVICES: [&str; 3] = ["", "rosterd.v1.WorkerService", "rosterd.v1.AdminService"];
 
@@ -18,7 +18,7 @@ pub async fn service(backend: Arc<dyn Backend>, tasks: &Tasks) -> HealthService 
     let first = *backend.health().borrow();
     report(&reporter, first).await;
     let keep = reporter.clone();
-    tasks.restartable(Phase::Edge, "health", move || follow(keep.clone(), backend.clone()));
+    tasks.restartable(ShutdownPhase::Edge, "health", move || follow(keep.clone(), backend.clone()));
     HealthService::from_health_reporter(reporter)
 }
 

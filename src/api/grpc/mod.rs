@@ -3,6 +3,7 @@
 pub mod admin;
 pub(crate) mod alarms;
 pub mod backup;
+mod frame_stream;
 pub mod health;
 mod paging;
 mod rows;

@@ -16,32 +16,29 @@
 //! for are refused.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::future::Future as _;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use prost::Message as _;
 use rosterd_domain::id::{JobName, ServerAddress};
 use rosterd_domain::time::Mono;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::access::jobs::Jobs;
+use crate::access::jobs::JobScope;
 use crate::access::machines::Machines;
 use crate::access::{Principal, revoked};
 use crate::backend::{Backend, Conversation};
 use crate::connection::Remote;
+use crate::grpc::frame_stream::{End, FrameStream};
 use rosterd_coordinator::handle::{Peer, Room};
 use rosterd_runtime::clock::{Clock, SharedClock};
 use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
-use rosterd_runtime::tasks::{Phase, Tasks};
+use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, RunRef, ToWorker};
@@ -94,9 +91,12 @@ pub struct Workers {
 
 #[tonic::async_trait]
 impl WorkerService for Workers {
-    type SessionStream = Frames;
+    type SessionStream = FrameStream;
 
-    async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Frames>, Status> {
+    async fn session(
+        &self,
+        request: Request<Streaming<SessionRequest>>,
+    ) -> Result<Response<FrameStream>, Status> {
         let remote = request.extensions().get::<Remote>().cloned();
         let principal = request.extensions().get::<Principal>().cloned();
         let peer = Peer {
@@ -105,7 +105,7 @@ impl WorkerService for Workers {
             jobs: principal.as_ref().map(|principal| principal.jobs.clone()).unwrap_or_default(),
             limits: principal.as_ref().map(|principal| principal.limits),
         };
-        let place = Place::take(self.places.of(peer.principal.as_deref()), &peer)
+        let place = OpenStream::take(self.places.of(peer.principal.as_deref()), &peer)
             .map_err(|refusal| status::status(&counted(&self.metrics, refusal)))?;
         let turns = self.turns.of(peer.principal.as_deref());
         let machines = principal.as_ref().map(|principal| principal.machines.clone()).unwrap_or_default();
@@ -127,7 +127,7 @@ impl WorkerService for Workers {
         };
         let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
         let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
-        self.tasks.session(Phase::Edge, "worker stream", async move {
+        self.tasks.session(ShutdownPhase::Edge, "worker stream", async move {
             let _open = (Open::new(metrics), place);
             let why = session.run(request.into_inner(), &*backend, peer, &late).await;
             let _ = end.send(why);
@@ -138,14 +138,14 @@ impl WorkerService for Workers {
                 remote.cut.cancel();
             }
         });
-        Ok(Response::new(Frames { queue, ended, _gone: gone.drop_guard() }))
+        Ok(Response::new(FrameStream::new(queue, ended, gone.drop_guard())))
     }
 }
 
 /// One of a credential's open streams.
-struct Place(Arc<AtomicU32>);
+struct OpenStream(Arc<AtomicU32>);
 
-impl Place {
+impl OpenStream {
     fn take(open: Arc<AtomicU32>, peer: &Peer) -> Result<Self, Refusal> {
         let before = open.fetch_add(1, Ordering::Relaxed);
         let place = Self(open);
@@ -161,7 +161,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -183,19 +183,16 @@ impl Drop for Open {
     }
 }
 
-/// How a stream ended; `Ok`: orderly, or the worker is gone.
-type End = Result<(), Status>;
-
 /// The pending work for a worker's frame.
-type Next = BoxFuture<'static, Step>;
+type Next = BoxFuture<'static, FrameStep>;
 
 /// The result of that work.
-enum Step {
+enum FrameStep {
     Parsed(Result<Option<FromWorker>, Defect>, usize),
     Room(FromWorker, Room),
 }
 
-async fn step(next: &mut Option<Next>) -> Step {
+async fn step(next: &mut Option<Next>) -> FrameStep {
     match next {
         Some(next) => next.await,
         None => std::future::pending().await,
@@ -206,7 +203,7 @@ struct Session {
     out: mpsc::Sender<SessionResponse>,
     /// The jobs that the worker may work for, and the end of that right. The answer's body ends then as well, but only
     /// while it is read.
-    rights: (Jobs, CancellationToken),
+    rights: (JobScope, CancellationToken),
     /// The machines that it may state.
     machines: Machines,
     /// Jobs that the worker had and its credential is no longer for: it may still report how its last runs of them
@@ -332,8 +329,8 @@ impl Session {
                 },
                 step = step(&mut next), if next.is_some() => {
                     next = match step {
-                        Step::Parsed(parsed, bytes) => self.parsed(parsed, bytes, conversation)?,
-                        Step::Room(frame, room) => self.put(frame, room, conversation)?,
+                        FrameStep::Parsed(parsed, bytes) => self.parsed(parsed, bytes, conversation)?,
+                        FrameStep::Room(frame, room) => self.put(frame, room, conversation)?,
                     };
                 },
                 frame = frames.message(), if next.is_none() && last_word.is_none() => match self.arrived(frame)? {
@@ -404,7 +401,7 @@ impl Session {
             return Ok(Some(Box::pin(async move {
                 // Never closed. Waiting for a turn lets all others have theirs.
                 let _turn = turns.acquire_owned().await;
-                Step::Parsed(convert::from_worker(frame), bytes)
+                FrameStep::Parsed(convert::from_worker(frame), bytes)
             })));
         }
         self.parsed(convert::from_worker(frame), bytes, conversation)
@@ -433,7 +430,7 @@ impl Session {
             Some(room) => self.put(frame, room, conversation),
             None => {
                 let room = conversation.inbox.room(bytes);
-                Ok(Some(Box::pin(async move { Step::Room(frame, room.await) })))
+                Ok(Some(Box::pin(async move { FrameStep::Room(frame, room.await) })))
             }
         }
     }
@@ -568,31 +565,5 @@ async fn until(clock: &dyn Clock, deadline: Option<Mono>) {
     match deadline {
         Some(deadline) => clock.sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The frames for a worker, then the end of the stream.
-pub struct Frames {
-    queue: mpsc::Receiver<SessionResponse>,
-    ended: oneshot::Receiver<End>,
-    _gone: DropGuard,
-}
-
-impl Stream for Frames {
-    type Item = Result<SessionResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(frame) = ready!(self.queue.poll_recv(cx)) {
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        if self.ended.is_terminated() {
-            return Poll::Ready(None);
-        }
-        Poll::Ready(match ready!(Pin::new(&mut self.ended).poll(cx)) {
-            Ok(Ok(())) => None,
-            Ok(Err(status)) => Some(Err(status)),
-            // Its task panicked, which its owner has counted and logged.
-            Err(_) => Some(Err(Status::internal("the stream was lost to a defect: connect again"))),
-        })
     }
 }

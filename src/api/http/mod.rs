@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_is_for_who_names_it() {
+    fn openmetrics_is_for_clients_that_name_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                           application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
         assert!(accepts(Some(prometheus)) && accepts(Some("Application/OpenMetrics-Text")));

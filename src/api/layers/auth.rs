@@ -59,7 +59,7 @@ impl Auth {
         (method, path): (&Method, &str),
         headers: &HeaderMap,
         certificate: Option<&PeerNames>,
-    ) -> Result<Option<Known>, Refusal> {
+    ) -> Result<Option<KnownCaller>, Refusal> {
         let rule = access(method, path);
         match rule {
             Some(Access::Open) => return Ok(None),
@@ -94,12 +94,12 @@ impl Auth {
     /// The owner of the proof. A secret overrides a session, and a session overrides a certificate. A wrong secret is
     /// not excused by another valid proof; an expired session counts as no proof, since a browser sends its cookie
     /// unasked.
-    fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<Known, Refusal> {
+    fn who(&self, headers: &HeaderMap, certificate: Option<&PeerNames>) -> Result<KnownCaller, Refusal> {
         let now = self.clock.wall();
         let in_session = |sessions: &Arc<Sessions>| sessions.find(headers, &self.credentials, now);
         let cookies = !is_grpc(headers) && !headers.contains_key(header::AUTHORIZATION);
         if let Some((session, principal)) = self.sessions.as_ref().filter(|_| cookies).and_then(in_session) {
-            return Ok(Known { principal, session: Some(session) });
+            return Ok(KnownCaller { principal, session: Some(session) });
         }
         let (found, what) = if headers.contains_key(header::AUTHORIZATION) {
             let found = secret(headers).and_then(|secret| self.credentials.by_secret(&secret, now));
@@ -116,7 +116,7 @@ impl Auth {
                         client certificate";
             (None, what.to_owned())
         };
-        let found = found.map(|principal| Known { principal, session: None });
+        let found = found.map(|principal| KnownCaller { principal, session: None });
         found.ok_or_else(|| Refusal::new(Code::Unauthenticated, what))
     }
 
@@ -127,7 +127,7 @@ impl Auth {
 }
 
 /// An authenticated caller.
-struct Known {
+struct KnownCaller {
     principal: Principal,
     /// The session, if it used one.
     session: Option<Session>,
@@ -164,7 +164,7 @@ pub async fn layer(State(auth): State<Arc<Auth>>, mut request: Request, next: Ne
     let certificate = remote.as_ref().and_then(|remote| remote.certificate.get());
     match auth.decide((request.method(), request.uri().path()), request.headers(), certificate) {
         Ok(None) => next.run(request).await,
-        Ok(Some(Known { principal, session })) => {
+        Ok(Some(KnownCaller { principal, session })) => {
             let streams = auth.methods.streams(request.uri().path());
             let ends = streams.then(|| (principal.revoked.clone(), auth.over(session.as_ref())));
             request.extensions_mut().insert(principal);
@@ -245,7 +245,7 @@ mod tests {
         format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("me:{password}")))
     }
 
-    fn name(decided: Result<Option<Known>, Refusal>) -> Result<String, Code> {
+    fn name(decided: Result<Option<KnownCaller>, Refusal>) -> Result<String, Code> {
         decided.map(|who| who.unwrap().principal.name.to_string()).map_err(|refusal| refusal.code)
     }
 

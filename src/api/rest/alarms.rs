@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::problem::Problem;
 use super::shape::time;
-use super::{Answer, Json, Query, Shared, Who};
+use super::{Json, JsonResult, Query, Shared, Who};
 use crate::alarms::SilenceRequest;
 
 /// Longest body of a silence.
@@ -135,7 +135,7 @@ fn alarm(alarm: letter::Alarm, silenced: bool, told: Vec<String>) -> Alarm {
 fn silence(silence: rosterd_alarms::silence::Silence) -> Silence {
     Silence {
         id: silence.id,
-        alarm: silence.alarm.map(rosterd_alarms::kind::Kind::as_str),
+        alarm: silence.alarm.map(rosterd_alarms::kind::AlarmKind::as_str),
         job: silence.job,
         until: time(silence.until),
         comment: silence.comment,
@@ -169,7 +169,7 @@ fn receiver(receiver: desk::ReceiverView) -> Receiver {
 
 #[utoipa::path(get, path = "/api/alarms", tag = "alarms", responses((status = 200, body = Alarms)))]
 /// Lists alarms that this coordinator raised, recently resolved ones, silences, receivers and the last messages.
-pub(super) async fn list_alarms(State(rest): Shared) -> Answer<Alarms> {
+pub(super) async fn list_alarms(State(rest): Shared) -> JsonResult<Alarms> {
     let View { active, resolved, silences, receivers, deliveries, refused } = rest.alarms.view();
     let refused = refused.into_iter().map(|(job, why)| RefusedHandler { job_name: job.to_string(), why });
     Ok(Json(Alarms {
@@ -207,7 +207,7 @@ pub(super) async fn put_silence(
     who: Who,
     Path(id): Path<String>,
     body: String,
-) -> Answer<Silence> {
+) -> JsonResult<Silence> {
     if body.len() > BODY {
         return Err(Problem::invalid("body", format!("{} bytes are more than {BODY}", body.len())));
     }
@@ -226,7 +226,7 @@ pub(super) async fn delete_silence(
     State(rest): Shared,
     who: Who,
     Path(id): Path<String>,
-) -> Answer<Vec<Silence>> {
+) -> JsonResult<Vec<Silence>> {
     rest.alarms.unsilence(who.0.as_ref(), &id).await?;
     Ok(Json(rest.alarms.view().silences.into_iter().map(silence).collect()))
 }
@@ -246,7 +246,7 @@ pub(super) async fn test_alarms(
     State(rest): Shared,
     who: Who,
     Query(query): Query<TestQuery>,
-) -> Answer<Vec<Delivery>> {
+) -> JsonResult<Vec<Delivery>> {
     let done = rest.alarms.test(who.0.as_ref(), query.receiver.as_deref()).await?;
     Ok(Json(done.into_iter().map(delivery).collect()))
 }

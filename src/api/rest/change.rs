@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::problem::Problem;
 use super::shape::{self, JobChange};
-use super::{Answer, Json, Query, Shared, Who, instance, job, server};
+use super::{Json, JsonResult, Query, Shared, Who, instance, job, server};
 
 /// Options for disabling or removing something.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -22,7 +22,11 @@ pub(super) struct Cancel {
     cancel: bool,
 }
 
-pub(super) async fn carry_out(rest: &super::Rest, who: Who, operation: Operation) -> Answer<Vec<JobChange>> {
+pub(super) async fn carry_out(
+    rest: &super::Rest,
+    who: Who,
+    operation: Operation,
+) -> JsonResult<Vec<JobChange>> {
     let done = rest.operator.operate(who.0, operation).await?;
     Ok(Json(done.changes.into_iter().map(shape::change).collect()))
 }
@@ -46,7 +50,7 @@ pub(super) async fn trigger(
     who: Who,
     Path(name): Path<String>,
     Query(fire): Query<Fire>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     let items = fire
         .items
         .as_deref()
@@ -69,7 +73,7 @@ pub(super) async fn disable_job(
     who: Who,
     Path(name): Path<String>,
     Query(with): Query<Cancel>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Job, name, false, with.cancel)?).await
 }
 
@@ -79,7 +83,7 @@ pub(super) async fn enable_job(
     State(rest): Shared,
     who: Who,
     Path(name): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Job, name, true, false)?).await
 }
 
@@ -89,7 +93,7 @@ pub(super) async fn pause_job(
     State(rest): Shared,
     who: Who,
     Path(name): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, Operation::Pause { job: job(name)?, paused: true }).await
 }
 
@@ -99,7 +103,7 @@ pub(super) async fn resume_job(
     State(rest): Shared,
     who: Who,
     Path(name): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, Operation::Pause { job: job(name)?, paused: false }).await
 }
 
@@ -109,7 +113,7 @@ pub(super) async fn shut_job_down(
     State(rest): Shared,
     who: Who,
     Path(name): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     let name = job(name)?;
     // Checks that the job exists, even if it has no instance.
     rest.backend.job(&name, 0).await?;
@@ -129,7 +133,7 @@ pub(super) async fn disable_item(
     who: Who,
     Path((name, item)): Path<(String, String)>,
     Query(with): Query<Cancel>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Item(number(&item)?), name, false, with.cancel)?).await
 }
 
@@ -139,7 +143,7 @@ pub(super) async fn enable_item(
     State(rest): Shared,
     who: Who,
     Path((name, item)): Path<(String, String)>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Item(number(&item)?), name, true, false)?).await
 }
 
@@ -149,7 +153,7 @@ pub(super) async fn cancel_run(
     State(rest): Shared,
     who: Who,
     Path((name, item)): Path<(String, String)>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, Operation::Cancel { job: job(name)?, item: number(&item)? }).await
 }
 
@@ -166,7 +170,7 @@ async fn on_machine(
     who: Who,
     address: String,
     action: MachineAction,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     let done = rest.operator.on_machine(who.0, server(address)?, action).await?;
     Ok(Json(done.changes.into_iter().map(shape::change).collect()))
 }
@@ -178,7 +182,7 @@ pub(super) async fn disable_server(
     who: Who,
     Path(address): Path<String>,
     Query(with): Query<Cancel>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine(&rest, who, address, MachineAction::Enable { enabled: false, cancel: with.cancel }).await
 }
 
@@ -188,7 +192,7 @@ pub(super) async fn enable_server(
     State(rest): Shared,
     who: Who,
     Path(address): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine(&rest, who, address, MachineAction::Enable { enabled: true, cancel: false }).await
 }
 
@@ -198,7 +202,7 @@ pub(super) async fn shut_server_down(
     State(rest): Shared,
     who: Who,
     Path(address): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine(&rest, who, address, MachineAction::Shutdown).await
 }
 
@@ -208,7 +212,7 @@ pub(super) async fn remove_server(
     State(rest): Shared,
     who: Who,
     Path(address): Path<String>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine(&rest, who, address, MachineAction::Remove).await
 }
 
@@ -219,7 +223,7 @@ async fn on_machine_for(
     address: String,
     name: String,
     action: MachineAction,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     let operation = Operation::Machine { machine: server(address)?, jobs: vec![job(name)?], action };
     let done = rest.operator.operate(who.0, operation).await?;
     // With several jobs a refusal is one of the changes; here it is the only one.
@@ -238,7 +242,7 @@ pub(super) async fn disable_server_job(
     who: Who,
     Path((address, name)): Path<(String, String)>,
     Query(with): Query<Cancel>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Machine(server(address)?), name, false, with.cancel)?).await
 }
 
@@ -248,7 +252,7 @@ pub(super) async fn enable_server_job(
     State(rest): Shared,
     who: Who,
     Path((address, name)): Path<(String, String)>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, enable(Target::Machine(server(address)?), name, true, false)?).await
 }
 
@@ -258,7 +262,7 @@ pub(super) async fn shut_server_job_down(
     State(rest): Shared,
     who: Who,
     Path((address, name)): Path<(String, String)>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine_for(&rest, who, address, name, MachineAction::Shutdown).await
 }
 
@@ -268,7 +272,7 @@ pub(super) async fn remove_server_job(
     State(rest): Shared,
     who: Who,
     Path((address, name)): Path<(String, String)>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     on_machine_for(&rest, who, address, name, MachineAction::Remove).await
 }
 
@@ -288,7 +292,7 @@ pub(super) async fn drain(
     who: Who,
     Path(id): Path<String>,
     Query(grace): Query<Grace>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     let grace = match grace.grace_ms {
         None => Duration::MAX,
         Some(ms) if ms <= 366 * 86_400_000 => Duration::from_millis(ms),
@@ -304,6 +308,6 @@ pub(super) async fn remove_job(
     who: Who,
     Path(name): Path<String>,
     Query(with): Query<Cancel>,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     carry_out(&rest, who, Operation::Remove { job: job(name)?, cancel: with.cancel }).await
 }

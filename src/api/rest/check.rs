@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::shape::{self, FieldChange, time};
-use super::{Answer, Json, Shared, Who};
+use super::{Json, JsonResult, Shared, Who};
 
 /// How many scheduled times are returned.
 const UPCOMING: usize = 20;
@@ -54,7 +54,7 @@ pub(crate) struct FieldDefect {
 #[utoipa::path(post, path = "/api/jobs/config/check", tag = "configuration", request_body(description = "A job file with one job.", content((Object = "application/json"), (String = "application/yaml"))), responses((status = 200, body = Checked), (status = 400, body = Problem)))]
 /// Checks a configuration without applying it: returns all defects by field, what it would change, and when it would
 /// fire.
-pub(super) async fn check_config(State(rest): Shared, who: Who, text: String) -> Answer<Checked> {
+pub(super) async fn check_config(State(rest): Shared, who: Who, text: String) -> JsonResult<Checked> {
     if text.len() > MAX_CONFIG {
         return Err(Problem::invalid("body", format!("{} bytes are more than {MAX_CONFIG}", text.len())));
     }

@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 
 use super::problem::Problem;
 use super::shape::{self, JobChange};
-use super::{Answer, Json, Query, Rest, Shared, Who, job};
+use super::{Json, JsonResult, Query, Rest, Shared, Who, job};
 
 /// The job that is stored under a name; a problem if it does not exist.
 async fn stored(rest: &Rest, name: &str) -> Result<JobSpec, Problem> {
@@ -28,8 +28,7 @@ async fn stored(rest: &Rest, name: &str) -> Result<JobSpec, Problem> {
 /// Changes with the configuration, and with nothing else.
 fn tag(spec: &JobSpec) -> String {
     let digest = Sha256::digest(spec.to_file());
-    let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    format!("\"{}\"", hex::encode(&digest[..16]))
 }
 
 #[utoipa::path(get, path = "/api/jobs/config/{job}", tag = "configuration", params(("job" = String, Path)), responses((status = 200, body = Object, description = "The job file as JSON, with Elastic-Job's field names. The header ETag identifies this version of it."), (status = 404, body = Problem)))]
@@ -60,7 +59,7 @@ pub(super) async fn put_config(
     headers: HeaderMap,
     Query(how): Query<Apply>,
     text: String,
-) -> Answer<Vec<JobChange>> {
+) -> JsonResult<Vec<JobChange>> {
     if text.len() > MAX_CONFIG {
         let what = format!("{} bytes are more than {MAX_CONFIG}: apply the jobs in parts", text.len());
         return Err(Problem::invalid("body", what));

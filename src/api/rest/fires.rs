@@ -46,7 +46,7 @@ pub(super) struct FiresQuery {
 }
 
 /// A scheduled time of an item: the latest first, then by job and item.
-type Place = (Reverse<Time>, JobName, Item);
+type FirePosition = (Reverse<Time>, JobName, Item);
 
 #[utoipa::path(get, path = "/api/fires", tag = "history", params(FiresQuery), responses((status = 200, body = Vec<FireOfJob>), (status = 404, body = Problem)))]
 /// Lists the scheduled times of all jobs with the result of each, the latest first.
@@ -79,10 +79,10 @@ async fn expected(
     rest: &Rest,
     jobs: &[JobRow],
     (from, to): (Time, Time),
-    after: Option<&Place>,
+    after: Option<&FirePosition>,
     most: usize,
-) -> Result<Vec<Place>, Problem> {
-    let mut places: Vec<Place> = Vec::new();
+) -> Result<Vec<FirePosition>, Problem> {
+    let mut places: Vec<FirePosition> = Vec::new();
     for row in jobs.iter().filter(|row| row.items > 0 && row.cron.is_some()) {
         let since = from.max(row.made.unwrap_or(from));
         let before = |time: Time| Time(time.0.saturating_sub(1));
@@ -114,7 +114,7 @@ async fn expected(
 }
 
 /// Their results, in the same order.
-async fn results(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Problem> {
+async fn results(rest: &Rest, places: Vec<FirePosition>) -> Result<Vec<FireOfJob>, Problem> {
     let mut by_job: BTreeMap<&JobName, (Vec<Item>, Vec<Time>)> = BTreeMap::new();
     for (Reverse(time), name, item) in &places {
         let (items, times) = by_job.entry(name).or_default();
@@ -131,15 +131,15 @@ async fn results(rest: &Rest, places: Vec<Place>) -> Result<Vec<FireOfJob>, Prob
             found.insert((Reverse(row.fire), name.clone(), row.item), row);
         }
     }
-    let row = |place: &Place| Some(explained::fire_of_job(&place.1, found.remove(place)?));
+    let row = |place: &FirePosition| Some(explained::fire_of_job(&place.1, found.remove(place)?));
     Ok(places.iter().filter_map(row).collect())
 }
 
-fn cursor((Reverse(time), name, item): &Place) -> String {
+fn cursor((Reverse(time), name, item): &FirePosition) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{item}.{name}", time.0))
 }
 
-fn read(cursor: &str) -> Result<Place, Problem> {
+fn read(cursor: &str) -> Result<FirePosition, Problem> {
     let place = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
         let mut parts = text.splitn(3, '.');

@@ -16,7 +16,7 @@ use super::explained::{self, Ownership, RunOfFire};
 use super::paging::Paged;
 use super::problem::Problem;
 use super::shape::{self, Event, Fire, Run};
-use super::{Answer, Json, Page, Query, Rest, Shared, job};
+use super::{Json, JsonResult, Page, Query, Rest, Shared, job};
 use crate::fires;
 use crate::known;
 use crate::traces::{self, Traces};
@@ -189,7 +189,7 @@ pub(super) async fn ownership(
 pub(super) async fn run(
     State(rest): Shared,
     Path((name, item, token)): Path<(String, String, String)>,
-) -> Answer<RunOfFire> {
+) -> JsonResult<RunOfFire> {
     let (name, item) = (job(name)?, number(&item)?);
     let token: u64 = token
         .parse()

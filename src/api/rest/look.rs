@@ -14,7 +14,7 @@ use super::explained::{self, Explanation};
 use super::paging::{Listing, Paged};
 use super::problem::Problem;
 use super::shape::{self, Cluster, ErrorPage, Instance, Job, JobBrief, Server, ServerJob, Sharding};
-use super::{Answer, Json, Page, Query, Shared, job, server};
+use super::{Json, JsonResult, Page, Query, Shared, job, server};
 use crate::explain;
 
 fn contains(name: &str, part: Option<&String>) -> bool {
@@ -23,7 +23,7 @@ fn contains(name: &str, part: Option<&String>) -> bool {
 
 #[utoipa::path(get, path = "/api/jobs/count", tag = "jobs", responses((status = 200, body = u64, content_type = "application/json", description = "The number of jobs.")))]
 /// Counts the jobs.
-pub(super) async fn count_jobs(State(rest): Shared) -> Answer<usize> {
+pub(super) async fn count_jobs(State(rest): Shared) -> JsonResult<usize> {
     Ok(Json(rest.backend.names().await?.len()))
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn get_job(
     State(rest): Shared,
     Path(name): Path<String>,
     Query(query): Query<Upcoming>,
-) -> Answer<Job> {
+) -> JsonResult<Job> {
     let name = job(name)?;
     let upcoming = query.upcoming.unwrap_or(5);
     if upcoming > 1000 {
@@ -101,7 +101,7 @@ pub(super) async fn get_job(
 
 #[utoipa::path(get, path = "/api/jobs/{job}/sharding", tag = "jobs", params(("job" = String, Path)), responses((status = 200, body = Vec<Sharding>), (status = 404, body = Problem)))]
 /// Lists a job's items.
-pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) -> Answer<Vec<Sharding>> {
+pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) -> JsonResult<Vec<Sharding>> {
     let name = job(name)?;
     let items = rest.backend.items(&name).await?.into_iter();
     Ok(Json(items.filter_map(|row| shape::sharding(&name, row)).collect()))
@@ -109,7 +109,7 @@ pub(super) async fn list_items(State(rest): Shared, Path(name): Path<String>) ->
 
 #[utoipa::path(get, path = "/api/servers/count", tag = "servers", responses((status = 200, body = u64, content_type = "application/json", description = "The number of machines.")))]
 /// Counts the machines.
-pub(super) async fn count_servers(State(rest): Shared) -> Answer<usize> {
+pub(super) async fn count_servers(State(rest): Shared) -> JsonResult<usize> {
     Ok(Json(rest.backend.machines().await?.len()))
 }
 
@@ -135,7 +135,10 @@ pub(super) async fn list_servers(
 
 #[utoipa::path(get, path = "/api/servers/{server}/jobs", tag = "servers", params(("server" = String, Path)), responses((status = 200, body = Vec<ServerJob>), (status = 404, body = Problem)))]
 /// Lists the jobs that a machine works for.
-pub(super) async fn server_jobs(State(rest): Shared, Path(address): Path<String>) -> Answer<Vec<ServerJob>> {
+pub(super) async fn server_jobs(
+    State(rest): Shared,
+    Path(address): Path<String>,
+) -> JsonResult<Vec<ServerJob>> {
     let address = server(address)?;
     let rows = rest.backend.servers(None).await?;
     let jobs: Vec<_> = rows.iter().filter(|row| row.server == address).map(shape::server_job).collect();
@@ -157,7 +160,10 @@ pub(super) struct OfJob {
 
 #[utoipa::path(get, path = "/api/instances", tag = "servers", params(OfJob), responses((status = 200, body = Vec<Instance>)))]
 /// Lists instances: worker processes under each of their jobs.
-pub(super) async fn list_instances(State(rest): Shared, Query(query): Query<OfJob>) -> Answer<Vec<Instance>> {
+pub(super) async fn list_instances(
+    State(rest): Shared,
+    Query(query): Query<OfJob>,
+) -> JsonResult<Vec<Instance>> {
     let of = query.job.map(job).transpose()?;
     let rows = rest.backend.instances(of.as_ref()).await?.into_iter();
     Ok(Json(rows.map(shape::instance).collect()))
@@ -165,7 +171,7 @@ pub(super) async fn list_instances(State(rest): Shared, Query(query): Query<OfJo
 
 #[utoipa::path(get, path = "/api/cluster", tag = "cluster", responses((status = 200, body = Cluster)))]
 /// Shows the coordinators.
-pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
+pub(super) async fn cluster(State(rest): Shared) -> JsonResult<Cluster> {
     let health = *rest.backend.health().borrow();
     let coordinators = rest.backend.members().await?.into_iter().map(shape::coordinator).collect();
     let namespace = rest.backend.namespace().to_string();
@@ -175,7 +181,7 @@ pub(super) async fn cluster(State(rest): Shared) -> Answer<Cluster> {
 
 #[utoipa::path(get, path = "/api/errors/{code}", tag = "cluster", params(("code" = String, Path)), responses((status = 200, body = ErrorPage), (status = 404, body = Problem)))]
 /// Explains an error code.
-pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
+pub(super) async fn error_page(Path(text): Path<String>) -> JsonResult<ErrorPage> {
     let Some(code) = Code::ALL.iter().find(|code| code.as_str() == text) else {
         let what = format!("{text:?} is not a code of rosterd's");
         return Err(Problem::invalid("code", what).under(http::StatusCode::NOT_FOUND));
@@ -189,7 +195,7 @@ pub(super) async fn error_page(Path(text): Path<String>) -> Answer<ErrorPage> {
 pub(super) async fn explain_item(
     State(rest): Shared,
     Path((name, item)): Path<(String, String)>,
-) -> Answer<Explanation> {
+) -> JsonResult<Explanation> {
     let (name, item) = (job(name)?, number(&item)?);
     let sentences = explain::of(&name, item, &*rest.backend, &*rest.history).await?;
     Ok(Json(explained::explanation(&name, item, sentences)))

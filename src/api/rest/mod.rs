@@ -37,7 +37,7 @@ use self::problem::Problem;
 
 pub(crate) use self::desk::Desk;
 pub use self::overviews::Kept as Overviews;
-use self::parts::{Answer, Json, Page, Query, Who, instance, job, server};
+use self::parts::{Json, JsonResult, Page, Query, Who, instance, job, server};
 pub use self::recent::Recent;
 pub(crate) use self::recent::follow;
 pub use self::shared::Rest;

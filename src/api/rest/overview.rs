@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::overviews::Made;
 use super::problem::Problem;
 use super::shape::{self, time};
-use super::{Answer, Json, Rest, Shared};
+use super::{Json, JsonResult, Rest, Shared};
 
 /// The maximum age of an overview.
 const FRESH: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ pub(crate) struct Attention {
 
 #[utoipa::path(get, path = "/api/overview", tag = "cluster", responses((status = 200, body = Overview), (status = 503, body = Problem)))]
 /// Shows what needs attention first, and current activity.
-pub(super) async fn overview(State(rest): Shared) -> Answer<Box<RawValue>> {
+pub(super) async fn overview(State(rest): Shared) -> JsonResult<Box<RawValue>> {
     // Requests that arrive while it is computed wait for it.
     let mut kept = rest.overview.0.lock().await;
     let began = rest.clock.mono();

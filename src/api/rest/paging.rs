@@ -39,7 +39,7 @@ pub(crate) struct Paged<T> {
 }
 
 /// A row's position: the value that it is sorted by, then its name, which is unique.
-pub(crate) type Place = (String, String);
+pub(crate) type PagePosition = (String, String);
 
 impl Listing {
     pub(crate) fn limit(&self) -> Result<usize, Problem> {
@@ -64,8 +64,12 @@ impl Listing {
     }
 
     /// Sorts rows by position and returns the page.
-    pub(crate) fn page<T>(&self, mut rows: Vec<(Place, T)>, descending: bool) -> Result<Paged<T>, Problem> {
-        let order = |a: &Place, b: &Place| if descending { b.cmp(a) } else { a.cmp(b) };
+    pub(crate) fn page<T>(
+        &self,
+        mut rows: Vec<(PagePosition, T)>,
+        descending: bool,
+    ) -> Result<Paged<T>, Problem> {
+        let order = |a: &PagePosition, b: &PagePosition| if descending { b.cmp(a) } else { a.cmp(b) };
         rows.sort_by(|(a, _), (b, _)| order(a, b));
         if let Some(cursor) = &self.cursor {
             let last = place(cursor)?;
@@ -78,11 +82,11 @@ impl Listing {
     }
 }
 
-fn cursor(place: &Place) -> String {
+fn cursor(place: &PagePosition) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
 }
 
-fn place(cursor: &str) -> Result<Place, Problem> {
+fn place(cursor: &str) -> Result<PagePosition, Problem> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
         Problem::invalid(

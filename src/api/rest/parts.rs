@@ -15,7 +15,7 @@ use super::paging::Paged;
 use super::problem::Problem;
 use crate::access::Principal;
 
-pub(super) type Answer<T> = Result<Json<T>, Problem>;
+pub(super) type JsonResult<T> = Result<Json<T>, Problem>;
 
 /// A JSON answer.
 pub(crate) struct Json<T>(pub(crate) T);

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::desk::{SessionView, throttled};
 use super::problem::Problem;
-use super::{Answer, Json, Shared, Who};
+use super::{Json, JsonResult, Shared, Who};
 use crate::access::session::{Holder, Session};
 use crate::connection::Remote;
 
@@ -35,7 +35,7 @@ pub(super) async fn get_session(
     State(rest): Shared,
     who: Who,
     session: Option<Extension<Session>>,
-) -> Answer<SessionView> {
+) -> JsonResult<SessionView> {
     Ok(Json(rest.desk.view(who.0.as_ref(), session.as_deref())))
 }
 

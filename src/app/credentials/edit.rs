@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 
 use super::{check_jobs, check_name, parse, read};
-use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::jobs::JobScope;
 use rosterd_api::access::secret::{ID_BYTES, SECRET_BYTES, Secret};
 use rosterd_api::access::{Grant, Proof};
 
@@ -54,7 +54,7 @@ pub struct Row {
 pub fn add(path: &Path, credential: NewCredential) -> Result<Option<String>, String> {
     check_name(&credential.name)?;
     let role = super::role(&credential.role)?;
-    let jobs = Jobs::parse(credential.jobs)?;
+    let jobs = JobScope::parse(credential.jobs)?;
     check_jobs(role, &jobs)?;
     let (proof, secret) = match credential.certificate {
         Some(subject) => (Proof::Certificate(subject.parse()?), None),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_add_at_the_same_time_wait_for_each_other() {
+    fn concurrent_additions_wait_for_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
         std::thread::scope(|scope| {

@@ -27,7 +27,7 @@ use std::path::Path;
 use rosterd_domain::time::Time;
 use serde::Deserialize;
 
-use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::jobs::JobScope;
 use rosterd_api::access::limits::Limits;
 use rosterd_api::access::machines::Machines;
 use rosterd_api::access::secret::{self, Digest};
@@ -45,12 +45,12 @@ const OTHERS_WRITE: u32 = 0o022;
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    credential: Vec<Entry>,
+    credential: Vec<CredentialEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct CredentialEntry {
     name: String,
     role: String,
     #[serde(default)]
@@ -139,16 +139,18 @@ fn parse(text: &str) -> Result<Vec<Grant>, String> {
     Ok(grants)
 }
 
-fn grant(entry: &Entry) -> Result<Grant, String> {
+fn grant(entry: &CredentialEntry) -> Result<Grant, String> {
     let name = &entry.name;
     check_name(name)?;
     let role = role(&entry.role).map_err(|why| format!("{name}: {why}"))?;
     let jobs = match &entry.jobs {
-        None => Jobs::all(),
+        None => JobScope::all(),
         Some(none) if none.is_empty() => {
             return Err(format!("jobs of {name} is empty: leave it out for all jobs, or name some"));
         }
-        Some(jobs) => Jobs::parse(jobs.iter().cloned()).map_err(|why| format!("jobs of {name}: {why}"))?,
+        Some(jobs) => {
+            JobScope::parse(jobs.iter().cloned()).map_err(|why| format!("jobs of {name}: {why}"))?
+        }
     };
     check_jobs(role, &jobs).map_err(|why| format!("jobs of {name}: {why}"))?;
     let expires = entry.expires.as_ref().map(|moment| match moment {
@@ -163,7 +165,7 @@ fn grant(entry: &Entry) -> Result<Grant, String> {
 }
 
 /// Where its workers may be; nobody else says where it is.
-fn machines(entry: &Entry, role: Role) -> Result<Machines, String> {
+fn machines(entry: &CredentialEntry, role: Role) -> Result<Machines, String> {
     let name = &entry.name;
     match &entry.machines {
         None => Ok(Machines::any()),
@@ -180,7 +182,7 @@ fn machines(entry: &Entry, role: Role) -> Result<Machines, String> {
 }
 
 /// What its workers may bring; nobody else brings anything that counts.
-fn limits(entry: &Entry, role: Role) -> Result<Limits, String> {
+fn limits(entry: &CredentialEntry, role: Role) -> Result<Limits, String> {
     let mut limits = Limits::default();
     for (field, given, limit) in [
         ("max_streams", &entry.max_streams, &mut limits.streams),
@@ -202,7 +204,7 @@ fn limits(entry: &Entry, role: Role) -> Result<Limits, String> {
     Ok(limits)
 }
 
-fn proof(entry: &Entry) -> Result<Proof, String> {
+fn proof(entry: &CredentialEntry) -> Result<Proof, String> {
     let name = &entry.name;
     if entry.secret.is_some() {
         return Err(format!(
@@ -245,7 +247,7 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Looking is not restricted by job: who believed that it is would be deceived.
-fn check_jobs(role: Role, jobs: &Jobs) -> Result<(), String> {
+fn check_jobs(role: Role, jobs: &JobScope) -> Result<(), String> {
     if role == Role::Viewer && !jobs.are_all() {
         return Err(
             "a viewer sees all jobs, only working and changing can be restricted: leave it out".into()
@@ -271,7 +273,7 @@ mod tests {
             "role='worker'\njobs=['a*']\nmachines=['10.*']\nexpires=2030-01-01T00:00:00Z\n{GOOD}{digest}'"
         )) + &entry("role='admin'\ncertificate='cn:ops'\nexpires='2030-01-01T00:00:00Z'");
         let grants = parse(&text).unwrap();
-        assert_eq!(grants[0].jobs, Jobs::parse(["a*"]).unwrap());
+        assert_eq!(grants[0].jobs, JobScope::parse(["a*"]).unwrap());
         assert_eq!(grants[0].machines, Machines::parse(["10.*"]).unwrap());
         assert!(grants[0].expires.is_some() && grants[0].expires == grants[1].expires);
         assert_eq!(grants[1].proof, Proof::Certificate("cn:ops".parse().unwrap()));

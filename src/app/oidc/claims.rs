@@ -1,7 +1,7 @@
 //! What a provider says of a person, as a name and rights: by the configuration, which names the claims and what their values
 //! mean. A person without a matching rule has no role.
 
-use rosterd_api::access::jobs::Jobs;
+use rosterd_api::access::jobs::JobScope;
 use rosterd_api::access::provider::Identity;
 use rosterd_api::layers::methods::Role;
 use rosterd_session::code::{Code, Refusal};
@@ -80,7 +80,7 @@ pub(super) fn identity(config: &Oidc, claims: &Value) -> Result<Identity, Refusa
                     "{name}: the claim {claim} names no job, and oidc_jobs_claim asks for it"
                 )));
             }
-            Jobs::parse(jobs.iter().cloned())
+            JobScope::parse(jobs.iter().cloned())
                 .map_err(|why| denied(format!("{name}: the claim {claim}: {why}")))?;
             if jobs.iter().any(|job| job == "*") {
                 return Ok(Identity { name, role, jobs: Vec::new() });

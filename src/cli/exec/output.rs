@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_never_make_it_longer_than_allowed() {
+    fn bytes_that_are_not_text_never_make_it_longer_than_allowed() {
         let tail = Tail::default();
         tail.push(&[0xff; TAIL]);
         assert!(tail.text().len() <= TAIL && tail.last(10).len() <= 10);

@@ -96,7 +96,7 @@ fn receivers_without_rules_are_told_of_every_kind() {
     let dir = dir();
     let config = "[[alarms.receivers]]\nname = \"a\"\nform = \"webhook\"\nurl = \"http://a/\"\n";
     let alarms = read(dir.path(), config).unwrap().config.alarms;
-    assert_eq!(alarms.rules.len(), Kind::ALL.len());
+    assert_eq!(alarms.rules.len(), AlarmKind::ALL.len());
     assert!(read(dir.path(), "").unwrap().config.alarms.rules.is_empty());
 }
 

@@ -41,7 +41,7 @@ pub(super) const GROUPS: &[Group] = &[
     group("undrained", TWO, 6, &[scene!(without_draining_the_next_is_asked: "LEAVE-8", "LEAVE-7", "JOB-9")]),
     group("unthanked", TWO, 6, &[scene!(without_an_answer_to_goodbye_the_next_is_asked: "LEAVE-9")]),
     group("unanswered", CALM, 15, &[scene!(without_any_answer_it_ends: "LEAVE-10")]),
-    group("lost-leave", CALM, 4, &[scene!(a_new_stream_begins_the_leave_anew: "LEAVE-7", "JOB-9")]),
+    group("lost-leave", CALM, 4, &[scene!(a_new_stream_starts_the_leave_again: "LEAVE-7", "JOB-9")]),
     group("goodbye", CALM, 2, &[scene!(after_goodbye_nothing_starts: "RUN-10")]),
     group("two-signals", CALM, 3, &[scene!(two_signals_at_once_are_one: "LEAVE-13", "LEAVE-15")]),
     group("second-signal", CALM, 5, &[scene!(a_second_signal_ends_it_at_once: "LEAVE-13")]),
@@ -50,7 +50,7 @@ pub(super) const GROUPS: &[Group] = &[
         setting: CALM,
         attached: false,
         seconds: 3,
-        scenes: &[scene!(who_was_never_welcomed_ends_at_once: "LEAVE-12")],
+        scenes: &[scene!(a_worker_that_was_never_welcomed_ends_at_once: "LEAVE-12")],
     },
 ];
 
@@ -212,7 +212,7 @@ async fn without_any_answer_it_ends(stage: &mut Stage) -> Played {
     })
 }
 
-async fn a_new_stream_begins_the_leave_anew(stage: &mut Stage) -> Played {
+async fn a_new_stream_starts_the_leave_again(stage: &mut Stage) -> Played {
     let (run, gate) = (stage.new_run(), stage.file());
     stage.start_run(&run, &format!("gate {}", gate.display())).await?;
     stage.signal(Signal::TERM);
@@ -283,7 +283,7 @@ async fn a_second_signal_ends_it_at_once(stage: &mut Stage) -> Played {
     ensure(code != Some(0), || "it ended at once, with exit code 0".into())
 }
 
-async fn who_was_never_welcomed_ends_at_once(stage: &mut Stage) -> Played {
+async fn a_worker_that_was_never_welcomed_ends_at_once(stage: &mut Stage) -> Played {
     // Its signals are taken care of by the time that it says Hello; between attempts nobody knows of it.
     for _ in 0..4 {
         stage.hello().await?;

@@ -20,7 +20,7 @@ pub(crate) const IN_EVERY_SCRIPT: &[&str] = &[
     "LINK-1", "LINK-3", "LINK-4", "LINK-5", "LINK-8", "LINK-29", "LEASE-3", "REPORT-1", "REPORT-6", "RUN-32",
 ];
 
-type Run = (String, u32, u64);
+type ObservedRun = (String, u32, u64);
 
 #[derive(Default)]
 struct Conversation {
@@ -29,7 +29,7 @@ struct Conversation {
     welcomed: bool,
     credits: usize,
     beats: u64,
-    unacknowledged: BTreeSet<Run>,
+    unacknowledged: BTreeSet<ObservedRun>,
 }
 
 #[derive(Default)]
@@ -198,6 +198,6 @@ impl Monitors {
     }
 }
 
-fn id(run: &RunRef) -> Run {
+fn id(run: &RunRef) -> ObservedRun {
     (run.job.clone(), run.item, run.token)
 }

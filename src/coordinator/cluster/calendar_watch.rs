@@ -28,12 +28,12 @@ pub(crate) struct CalendarWatch {
     alarmed: bool,
     /// Both clocks, at the last check.
     seen: Now,
-    store: Store,
+    store: StoreClock,
 }
 
 /// What is known of the store's clock.
 #[derive(Debug, Default)]
-struct Store {
+struct StoreClock {
     /// Both clocks when this coordinator's own node was last submitted, and when the write was known to be done.
     written: Option<(Now, Option<Now>)>,
     /// The store's clock, and ours, when they were last compared.

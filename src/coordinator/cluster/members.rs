@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drains_is_no_candidate_and_changes_the_membership() {
+    fn a_draining_coordinator_is_not_a_candidate_and_changes_the_membership() {
         let id = |name| CoordinatorId::new(name).unwrap();
         let data = |draining| {
             let member = Member { url: "http://a".into(), draining, ..Member::default() };

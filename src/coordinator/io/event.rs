@@ -50,7 +50,7 @@ pub(crate) struct Numbered {
 
 /// Counts of workers' frames, in the order in which they are handled.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Frames {
+pub(crate) struct FrameCounts {
     /// How many have arrived.
     pub came: u64,
     /// How many of them were handled.

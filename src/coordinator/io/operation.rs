@@ -11,7 +11,7 @@ use rosterd_domain::time::Time;
 use rosterd_domain::view::{Job, Timeline};
 use rosterd_domain::{job, view};
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 use rosterd_session::limits::Limits;
 
 /// The other end of a stream, as the edge established it.
@@ -22,7 +22,7 @@ pub struct Peer {
     /// The name that the credential stands for.
     pub principal: Option<String>,
     /// The jobs that the credential is for.
-    pub jobs: Jobs,
+    pub jobs: JobScope,
     /// The limits of its workers; `None`: unlimited.
     pub limits: Option<Limits>,
 }

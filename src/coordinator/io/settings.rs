@@ -109,7 +109,7 @@ impl Settings {
 
     /// How long after its last heartbeat a worker has certainly stopped, by the host's clock: L(1 + ρ).
     pub fn verdict_after(&self, lease: Duration) -> Duration {
-        if mutants::is_on(mutants::VERDICT_BEFORE_LEASE_END) {
+        if mutants::is_on(mutants::EXPIRY_BEFORE_LEASE_END) {
             return lease / 2;
         }
         lease + lease * self.drift_permille / 1000

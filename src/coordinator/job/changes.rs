@@ -18,7 +18,7 @@ use crate::io::operation::{Change, ChangeEffect, FieldChange, Target};
 use crate::job::commands::{named, nobody_is_asked_to_leave};
 use crate::job::parts::cache::Torn;
 use crate::job::state::JobState;
-use crate::job::txn::{Step, check_item, guarded, rewrite};
+use crate::job::txn::{OperationStep, check_item, guarded, rewrite};
 
 /// Adds the removal of instances that will not come back: their items are reassigned without waiting for them. Their
 /// workers may be moving to other hosts, which find the commands and tell them.
@@ -47,21 +47,28 @@ pub(crate) fn apply(
     spec: &JobSpec,
     (dry_run, expected): (bool, Option<&JobSpec>),
     now: Time,
-) -> Result<Step, Refusal> {
+) -> Result<OperationStep, Refusal> {
     let warnings = spec.notes();
     match change(job, view, spec, now)? {
         // Even if this very change was applied before, and its answer was lost.
-        None => Ok(Step::Unchanged(Change::unchanged("unchanged").warning(warnings))),
+        None => Ok(OperationStep::Unchanged(Change::unchanged("unchanged").warning(warnings))),
         Some(_) if expected.is_some_and(|expected| *expected != *view.spec) => {
             Err(other_than_expected(&view.name))
         }
         Some((_, fields)) if dry_run => {
             let line = format!("would change {}", names(&fields));
-            Ok(Step::Unchanged(Change { fields, warnings, ..Change::new(ChangeEffect::WouldChange, line) }))
+            Ok(OperationStep::Unchanged(Change {
+                fields,
+                warnings,
+                ..Change::new(ChangeEffect::WouldChange, line)
+            }))
         }
         Some((txn, fields)) => {
             let line = format!("changed {}", names(&fields));
-            Ok(Step::Commit(txn, Change { fields, warnings, ..Change::new(ChangeEffect::Changed, line) }))
+            Ok(OperationStep::Commit(
+                txn,
+                Change { fields, warnings, ..Change::new(ChangeEffect::Changed, line) },
+            ))
         }
     }
 }
@@ -198,9 +205,9 @@ fn switched_off(txn: &mut Txn, job: &JobState, view: &Job, was: &Stated, is: &St
     }
 }
 
-pub(crate) fn pause(view: &Job, paused: bool, now: Time) -> Step {
+pub(crate) fn pause(view: &Job, paused: bool, now: Time) -> OperationStep {
     if view.paused == paused {
-        return Step::Unchanged(Change::unchanged(if paused {
+        return OperationStep::Unchanged(Change::unchanged(if paused {
             "is paused already"
         } else {
             "is not paused"
@@ -215,17 +222,22 @@ pub(crate) fn pause(view: &Job, paused: bool, now: Time) -> Step {
     if !paused || !mutants::is_on(mutants::PAUSE_KEEPS_GENERATION) {
         rewrite(&mut txn, view, &sharding);
     }
-    Step::Commit(txn, Change::new(ChangeEffect::Changed, if paused { "paused" } else { "resumed" }))
+    OperationStep::Commit(txn, Change::new(ChangeEffect::Changed, if paused { "paused" } else { "resumed" }))
 }
 
-pub(crate) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> Result<Step, Refusal> {
+pub(crate) fn enable(
+    view: &Job,
+    target: &Target,
+    enabled: bool,
+    now: Time,
+) -> Result<OperationStep, Refusal> {
     let (name, word) = (view.name.clone(), if enabled { "enabled" } else { "disabled" });
     let mut sharding = view.sharding.withdrawn();
     let mut txn = guarded(if enabled { Purpose::Enable } else { Purpose::Disable }, view);
     let gap = Gap { until: now, reason: Missed::Disabled };
     let said = match target {
         Target::Job if view.rules.disabled != enabled => {
-            return Ok(Step::Unchanged(Change::unchanged(format!("is {word} already"))));
+            return Ok(OperationStep::Unchanged(Change::unchanged(format!("is {word} already"))));
         }
         Target::Job => {
             let config = view.spec.config().edit(|fields| fields.disabled = !enabled);
@@ -272,24 +284,24 @@ pub(crate) fn enable(view: &Job, target: &Target, enabled: bool, now: Time) -> R
     if enabled || !mutants::is_on(mutants::DISABLE_KEEPS_GENERATION) {
         rewrite(&mut txn, view, &sharding);
     }
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, said)))
+    Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Changed, said)))
 }
 
 /// Shuts down every instance on a machine. Their hosts find the commands and tell the workers.
-pub(crate) fn shut_down_machine(view: &Job, machine: &ServerAddress) -> Result<Step, Refusal> {
+pub(crate) fn shut_down_machine(view: &Job, machine: &ServerAddress) -> Result<OperationStep, Refusal> {
     check_machine(view, machine)?;
     let instances: Vec<&InstanceId> = instances_on(view, machine).collect();
     if instances.is_empty() {
-        return Ok(Step::Unchanged(Change::unchanged(format!("machine {machine} has no instance"))));
+        return Ok(OperationStep::Unchanged(Change::unchanged(format!("machine {machine} has no instance"))));
     }
     let mut txn = guarded(Purpose::Shutdown, view);
     evict_instances(&mut txn, view, instances.iter().copied());
     let line = format!("machine {machine}: {} instances are shut down for this job", instances.len());
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
+    Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Requested, line)))
 }
 
 /// Removes a machine. If it comes back it is registered again, and enabled.
-pub(crate) fn remove_machine(view: &Job, machine: &ServerAddress) -> Result<Step, Refusal> {
+pub(crate) fn remove_machine(view: &Job, machine: &ServerAddress) -> Result<OperationStep, Refusal> {
     check_machine(view, machine)?;
     let instances = instances_on(view, machine).count();
     if instances > 0 {
@@ -301,7 +313,7 @@ pub(crate) fn remove_machine(view: &Job, machine: &ServerAddress) -> Result<Step
     }
     let mut txn = guarded(Purpose::RemoveMachine, view);
     txn.write(Write::RemoveServer(view.name.clone(), machine.clone()));
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Changed, format!("machine {machine} removed"))))
+    Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Changed, format!("machine {machine} removed"))))
 }
 
 fn instances_on<'a>(view: &'a Job, machine: &'a ServerAddress) -> impl Iterator<Item = &'a InstanceId> {
@@ -317,7 +329,12 @@ fn check_machine(view: &Job, machine: &ServerAddress) -> Result<(), Refusal> {
 
 /// Without `cancel` no run may be in flight, and none may have started since the records were read. The number of
 /// records in one transaction is limited: in a larger job, a run that starts at this very moment is fenced.
-pub(crate) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> Result<Step, Refusal> {
+pub(crate) fn remove(
+    job: &JobState,
+    view: &Job,
+    cancel: bool,
+    most: usize,
+) -> Result<OperationStep, Refusal> {
     let running: BTreeMap<Item, &InstanceId> = job
         .cache
         .records()
@@ -341,19 +358,19 @@ pub(crate) fn remove(job: &JobState, view: &Job, cancel: bool, most: usize) -> R
     }
     rewrite(&mut txn, view, &view.sharding.withdrawn());
     txn.write(Write::EndJob(view.name.clone()));
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Removed, "removed")))
+    Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Removed, "removed")))
 }
 
 /// Removes a job that cannot be decoded, whatever is running.
-pub(crate) fn remove_torn(name: &JobName, torn: &Torn) -> Step {
+pub(crate) fn remove_torn(name: &JobName, torn: &Torn) -> OperationStep {
     let mut txn = Txn::new(Purpose::Remove);
     txn.guard(Guard::Incarnation(name.clone(), torn.incarnation.clone()));
     txn.write(Write::EndJob(name.clone()));
-    Step::Commit(txn, Change::new(ChangeEffect::Removed, "removed (it could not be understood)"))
+    OperationStep::Commit(txn, Change::new(ChangeEffect::Removed, "removed (it could not be understood)"))
 }
 
 /// Replaces a job that cannot be decoded by `spec`. Scheduled times until now are counted as missed.
-pub(crate) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> Step {
+pub(crate) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> OperationStep {
     let known = Sharding::decode(&torn.assignment);
     let mut sharding = known.map_or_else(|_| Sharding::made_at(now), |known| known.withdrawn());
     sharding.gap = Some(Gap { until: now, reason: Missed::Disabled });
@@ -367,5 +384,5 @@ pub(crate) fn mend(name: &JobName, torn: &Torn, spec: &JobSpec, now: Time) -> St
     let data = sharding.encode().into();
     txn.write(Write::Assignment { job: name.clone(), expect: torn.generation, data });
     txn.write(Write::RaiseNecessary(name.clone()));
-    Step::Commit(txn, Change::new(ChangeEffect::Changed, "changed what could not be understood"))
+    OperationStep::Commit(txn, Change::new(ChangeEffect::Changed, "changed what could not be understood"))
 }

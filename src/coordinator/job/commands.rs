@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rosterd_domain::id::{CommandName, InstanceId, Item, JobName, Token, Version, WorkerId};
-use rosterd_domain::item::{Event, Record};
+use rosterd_domain::item::{ItemEvent, Record};
 use rosterd_domain::snapshot::Command;
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Purpose, Txn, Write};
@@ -11,7 +11,7 @@ use rosterd_domain::view::Job;
 use rosterd_session::code::{Code, Refusal};
 
 use crate::io::operation::{Change, ChangeEffect};
-use crate::job::txn::{Step, guarded, rewrite, rewritten};
+use crate::job::txn::{OperationStep, guarded, rewrite, rewritten};
 
 /// The progress of a command at this coordinator.
 pub(crate) enum CommandProgress {
@@ -36,7 +36,7 @@ pub(crate) fn stop(txn: &mut Txn, job: &JobName, item: Item, version: Version, r
     if let Some(name) = cancel_name(item, token) {
         txn.write(Write::Command { job: job.clone(), name, command: Command::Cancel { item, token } });
     }
-    if let Ok(cancelled) = record.apply(&Event::Cancel) {
+    if let Ok(cancelled) = record.apply(&ItemEvent::Cancel) {
         txn.write(rewritten(job, item, version, cancelled));
     }
 }
@@ -50,7 +50,7 @@ pub(crate) fn give_up(
     record: &Record,
     now: Time,
 ) {
-    if let Ok(given_up) = record.apply(&Event::GiveUp { at: now }) {
+    if let Ok(given_up) = record.apply(&ItemEvent::GiveUp { at: now }) {
         txn.write(rewritten(job, item, version, given_up));
         txn.write(Write::FailoverItem { job: job.clone(), item, crashed: None });
     }
@@ -78,7 +78,7 @@ pub(crate) fn is_told(view: &Job, worker: &WorkerId) -> bool {
 
 /// Writes the command to drain an instance of another host. A concurrent removal of the job conflicts with it, since it
 /// depends on the same generation, and finds the command when it is retried.
-pub(crate) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Result<Step, Refusal> {
+pub(crate) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Result<OperationStep, Refusal> {
     let Some(name) = named("drain", instance) else {
         let why = format!("this namespace has no instance {instance}");
         return Err(Refusal::new(Code::InstanceUnknown, why));
@@ -88,7 +88,10 @@ pub(crate) fn drain(view: &Job, instance: &InstanceId, grace: Duration) -> Resul
     let command = Command::Drain { instance: instance.clone(), grace_ms };
     txn.write(Write::Command { job: view.name.clone(), name, command });
     rewrite(&mut txn, view, &view.sharding);
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, format!("{instance} is asked to leave"))))
+    Ok(OperationStep::Commit(
+        txn,
+        Change::new(ChangeEffect::Requested, format!("{instance} is asked to leave")),
+    ))
 }
 
 /// Refuses the removal of a job that holds the command to drain an instance, since that would be lost with the job.

@@ -13,7 +13,7 @@ use rosterd_domain::plan::times_out;
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
 use rosterd_registry::ReadError;
-use rosterd_session::frame::{Kind, RunRef, ToWorker, Trigger};
+use rosterd_session::frame::{RunKind, RunRef, ToWorker, Trigger};
 
 use crate::io::event::Query;
 use crate::io::pending::ReadFor;
@@ -22,7 +22,7 @@ use crate::job::parts::dispatch::Told;
 use crate::job::records::{SHORT_OFFSET, last_end};
 use crate::job::state::JobState;
 use crate::job::{AllJobs, JobTurn};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 impl JobTurn<'_> {
     pub(crate) fn tell_assignments(&mut self, name: &JobName, job: &mut JobState, view: &Job) {
@@ -34,7 +34,7 @@ impl JobTurn<'_> {
         for (instance, id) in job.roster.hosted() {
             let items = owned.get(instance).cloned().unwrap_or_default();
             let Some(worker) = self.workers.get(id) else { continue };
-            if !worker.work.has(name) || worker.link.phase() != Phase::Attached {
+            if !worker.work.has(name) || worker.link.phase() != AttachmentPhase::Attached {
                 continue;
             }
             let Some(stream) = worker.link.stream() else { continue };
@@ -82,7 +82,10 @@ impl JobTurn<'_> {
         let reference = RunRef { job: name.clone(), item, token };
         let Some(worker) = self.workers.get_mut(&run.worker) else { return };
         // After a Goodbye everything in flight is handed back.
-        let hears = !matches!(worker.link.phase(), Phase::Attaching | Phase::Expiring | Phase::Leaving);
+        let hears = !matches!(
+            worker.link.phase(),
+            AttachmentPhase::Attaching | AttachmentPhase::Expiring | AttachmentPhase::Leaving
+        );
         if !hears || worker.flight.knows(&reference) {
             return;
         }
@@ -230,10 +233,10 @@ fn trigger(view: &Job, run: RunRef, running: &Running, offset: Option<Arc<[u8]>>
 }
 
 /// A job's kind in the terms of the protocol.
-pub(crate) fn kind(kind: job::Kind) -> Kind {
+pub(crate) fn kind(kind: job::JobKind) -> RunKind {
     match kind {
-        job::Kind::Simple => Kind::Simple,
-        job::Kind::Dataflow { streaming } => Kind::Dataflow { streaming },
-        job::Kind::Command => Kind::Command,
+        job::JobKind::Simple => RunKind::Simple,
+        job::JobKind::Dataflow { streaming } => RunKind::Dataflow { streaming },
+        job::JobKind::Command => RunKind::Command,
     }
 }

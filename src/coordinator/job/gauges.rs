@@ -10,7 +10,7 @@ use rosterd_domain::view::Job;
 use crate::io::operation::status;
 use crate::io::standing::Standing;
 use crate::job::AllJobs;
-use crate::job::parts::cache::Known;
+use crate::job::parts::cache::KnownJob;
 use crate::job::state::JobState;
 
 impl AllJobs<'_> {
@@ -63,10 +63,10 @@ pub(crate) fn has_orphans(view: &Job, before: &Job) -> bool {
 
 fn standing_of(job: &JobState) -> Option<Standing> {
     let status = match job.cache.known() {
-        Known::Present(view) => status(Ok(Some(view))),
-        Known::Damaged(damaged) => status(Err(&damaged.why)),
-        Known::Ending => status(Ok(None)),
-        Known::Unread | Known::Absent => return None,
+        KnownJob::Present(view) => status(Ok(Some(view))),
+        KnownJob::Damaged(damaged) => status(Err(&damaged.why)),
+        KnownJob::Ending => status(Ok(None)),
+        KnownJob::Unread | KnownJob::Absent => return None,
     };
     let ends = job.cache.records().values().filter_map(|(_, record)| record.last.as_ref());
     let last_success = ends.filter(|last| last.outcome == Outcome::Succeeded).map(|last| last.at).max();
@@ -137,7 +137,7 @@ mod tests {
         let job = machine.jobs.all.get_mut(&name).unwrap();
         let mut paused = (*view).clone();
         paused.paused = true;
-        job.cache.found(Known::Present(Arc::new(paused)));
+        job.cache.found(KnownJob::Present(Arc::new(paused)));
         job.shown.had_turn();
         assert_eq!(told(&mut machine), standing(JobStatus::Paused, 10));
 

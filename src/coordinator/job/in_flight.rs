@@ -10,7 +10,7 @@ use rosterd_session::frame::{CancelReason, RunRef};
 use crate::job::state::JobState;
 use crate::job::{AllJobs, JobTurn};
 use crate::workers::parts::flight::Unheeded;
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 /// How often a worker is sent a run before the run is ended: each time followed by three heartbeats that do not list
 /// it.
@@ -30,7 +30,7 @@ impl AllJobs<'_> {
             self.check_in_flight(id, reference);
         }
         let Some(worker) = self.workers.get_mut(id) else { return };
-        if worker.link.phase() == Phase::Attaching {
+        if worker.link.phase() == AttachmentPhase::Attaching {
             return;
         }
         let (now, patience) = (self.io.now.mono, self.io.settings.heartbeat * 3);

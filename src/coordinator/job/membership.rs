@@ -16,7 +16,7 @@ use crate::job::changes::evict_instances;
 use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
 use crate::job::txn::{CHUNK, guarded, rewrite};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 use crate::workers::worker::Worker;
 
 impl JobTurn<'_> {
@@ -40,7 +40,7 @@ impl JobTurn<'_> {
     pub(crate) fn hand_back_held(&self, name: &JobName, job: &mut JobState) {
         let stays = mutants::is_on(mutants::HANDED_BACK_BY_THE_DEAD);
         let is_leaving = |id: &WorkerId| {
-            self.workers.get(id).is_none_or(|worker| worker.link.phase() == Phase::Leaving || stays)
+            self.workers.get(id).is_none_or(|worker| worker.link.phase() == AttachmentPhase::Leaving || stays)
         };
         let is_at = |id: &WorkerId, version| {
             self.workers.get(id).is_some_and(|worker| worker.link.version() == version)
@@ -60,7 +60,8 @@ impl JobTurn<'_> {
                 || job.roster.registering().iter().any(|registering| registering.worker == run.worker);
             let has_it =
                 job.roster.hosts(&run.instance) || worker.work.is_yet_to_register(name) || registers();
-            let here = matches!(worker.link.phase(), Phase::Attached | Phase::Draining { .. });
+            let here =
+                matches!(worker.link.phase(), AttachmentPhase::Attached | AttachmentPhase::Draining { .. });
             if here && !has_it && !job.reports.has(*item) {
                 let (token, ended) = (record.token, Reported::HandedBackByHost(worker.link.version()));
                 job.reports.put(*item, Report { token, worker: run.worker.clone(), ended, offset: None });
@@ -230,7 +231,7 @@ impl JobTurn<'_> {
     ) {
         job.cache.went_stale();
         let hosted = job.roster.worker_of(instance).and_then(|id| self.workers.get(id));
-        if hosted.is_some_and(|worker| worker.link.phase() == Phase::Attaching) {
+        if hosted.is_some_and(|worker| worker.link.phase() == AttachmentPhase::Attaching) {
             // The command tells it, after its Welcome.
             return;
         }

@@ -22,7 +22,7 @@ use crate::job::parts::operations::JobOperation;
 use crate::job::parts::operations::PendingRequest;
 use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
-use crate::job::txn::{Step, check_item, guarded};
+use crate::job::txn::{OperationStep, check_item, guarded};
 
 /// How often an operation is decided again if the state changes.
 const MOST_TRIES: u32 = 20;
@@ -62,8 +62,8 @@ impl JobTurn<'_> {
                     waiting.push_back(asked);
                     continue;
                 }
-                Passed::Asks(txn) => Ok(Step::Commit(txn, Change::unchanged(""))),
-                Passed::Yes(Some(said)) => Ok(Step::Unchanged(said)),
+                Passed::Asks(txn) => Ok(OperationStep::Commit(txn, Change::unchanged(""))),
+                Passed::Yes(Some(said)) => Ok(OperationStep::Unchanged(said)),
                 Passed::Yes(None) => {
                     asked.barrier = None;
                     self.operation(name, job, view, &asked)
@@ -71,14 +71,14 @@ impl JobTurn<'_> {
             };
             match step {
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
-                Ok(Step::Unchanged(said)) => {
+                Ok(OperationStep::Unchanged(said)) => {
                     if let Some(next) = asked.next(&said, false) {
                         job.operations.push_front(next);
                     } else {
                         self.reply(asked.request, name, Ok(said));
                     }
                 }
-                Ok(Step::Commit(txn, said)) => {
+                Ok(OperationStep::Commit(txn, said)) => {
                     self.submit(name, job, txn, Intent::Operation { asked: Box::new(asked), said });
                     acts = true;
                     break;
@@ -96,7 +96,7 @@ impl JobTurn<'_> {
         job: &mut JobState,
         view: &Arc<Job>,
         asked: &PendingRequest,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<OperationStep, Refusal> {
         match &asked.operation {
             JobOperation::Apply { spec, dry_run, expected } => {
                 apply(job, view, spec, (*dry_run, expected.as_deref()), self.io.now.wall)
@@ -122,7 +122,7 @@ impl JobTurn<'_> {
         view: &Job,
         items: &[Item],
         after_current: bool,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<OperationStep, Refusal> {
         let all: Vec<Item> = (0..view.rules.items).map(Item).collect();
         let items = if items.is_empty() { all } else { items.to_vec() };
         let (name, at) = (view.name.clone(), self.io.now.wall);
@@ -159,10 +159,13 @@ impl JobTurn<'_> {
             txn.write(Write::Trigger { job: name.clone(), item: *item, node });
         }
         let line = format!("triggered {} items as {id}", items.len());
-        Ok(Step::Commit(txn, Change { trigger: Some(id), ..Change::new(ChangeEffect::Requested, line) }))
+        Ok(OperationStep::Commit(
+            txn,
+            Change { trigger: Some(id), ..Change::new(ChangeEffect::Requested, line) },
+        ))
     }
 
-    fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<Step, Refusal> {
+    fn shut_down(&self, view: &Job, instance: &InstanceId) -> Result<OperationStep, Refusal> {
         let name = &view.name;
         if !view.instances.contains_key(instance) {
             return Err(Refusal::new(
@@ -174,7 +177,7 @@ impl JobTurn<'_> {
         let mut txn = guarded(Purpose::Shutdown, view);
         evict_instances(&mut txn, view, [instance]);
         let line = format!("{instance} is shut down for this job");
-        Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, line)))
+        Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Requested, line)))
     }
 
     pub(crate) fn operation_done(
@@ -213,7 +216,14 @@ impl JobTurn<'_> {
     }
 
     /// Cancels the runs of a target, wherever they are: those that are not cancelled yet, a limited number at a time.
-    fn cancel_all(&self, name: &JobName, job: &JobState, view: &Job, target: &Target, said: &Change) -> Step {
+    fn cancel_all(
+        &self,
+        name: &JobName,
+        job: &JobState,
+        view: &Job,
+        target: &Target,
+        said: &Change,
+    ) -> OperationStep {
         let running = job.cache.records().iter().filter(|(item, (_, record))| {
             record.running().is_some_and(|run| target.has(**item, run) && !run.cancelled)
         });
@@ -224,10 +234,10 @@ impl JobTurn<'_> {
             runs += 1;
         }
         match runs {
-            0 => Step::Unchanged(said.clone()),
+            0 => OperationStep::Unchanged(said.clone()),
             runs => {
                 let line = format!("{runs} runs are asked to stop");
-                Step::Commit(txn, Change::new(ChangeEffect::Requested, line))
+                OperationStep::Commit(txn, Change::new(ChangeEffect::Requested, line))
             }
         }
     }
@@ -287,7 +297,7 @@ impl JobTurn<'_> {
 }
 
 /// Cancels the run of one item. If it crashed and waits for failover, it is given up.
-fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<Step, Refusal> {
+fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<OperationStep, Refusal> {
     check_item(view, item)?;
     let (name, mut txn) = (&view.name, guarded(Purpose::Command, view));
     let said = match job.cache.record(item) {
@@ -302,5 +312,5 @@ fn cancel_item(job: &JobState, view: &Job, item: Item, now: Time) -> Result<Step
         }
         _ => return Err(Refusal::new(Code::RunUnknown, format!("item {item} of {name} is not running"))),
     };
-    Ok(Step::Commit(txn, Change::new(ChangeEffect::Requested, said)))
+    Ok(OperationStep::Commit(txn, Change::new(ChangeEffect::Requested, said)))
 }

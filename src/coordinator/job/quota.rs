@@ -10,7 +10,7 @@ use rosterd_domain::job::JobSpec;
 use rosterd_domain::view;
 use rosterd_domain::view::Job;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 use rosterd_session::limits::Load;
 
 use crate::job::AllJobs;
@@ -76,7 +76,7 @@ impl AllJobs<'_> {
     }
 
     /// The jobs with these names except `name`, which has its turn.
-    fn count(&self, names: &Jobs, name: &JobName) -> Load {
+    fn count(&self, names: &JobScope, name: &JobName) -> Load {
         let theirs = self.jobs.all.iter().filter(|(other, _)| *other != name && names.have(other));
         theirs.map(|(_, job)| load_of_state(job)).fold(Load::default(), Load::and)
     }

@@ -14,7 +14,7 @@ use rosterd_session::frame::ToWorker;
 
 use crate::io::event::Effect;
 use crate::job::gauges::has_orphans;
-use crate::job::parts::cache::{Damaged, Known, Torn};
+use crate::job::parts::cache::{Damaged, KnownJob, Torn};
 use crate::job::state::JobState;
 use crate::job::{AllJobs, JobTurn};
 
@@ -195,11 +195,11 @@ impl JobTurn<'_> {
                 self.take_view(name, job, before.filter(|_| !again), view);
             }
             // A removed job has neither. A job with only a config is not ours to sweep.
-            Ok(None) if !configured => job.cache.found(Known::Ending),
+            Ok(None) if !configured => job.cache.found(KnownJob::Ending),
             found => {
                 let why = found.err().unwrap_or_else(|| UNFINISHED.to_owned());
                 tracing::error!(job = %name, "the job cannot be understood and is left alone: {why}");
-                job.cache.found(Known::Damaged(Damaged { why, torn, ending: false }));
+                job.cache.found(KnownJob::Damaged(Damaged { why, torn, ending: false }));
             }
         }
         self.index.view_changed(name, seen.as_deref(), job.cache.view().map(Arc::as_ref));
@@ -258,7 +258,7 @@ impl JobTurn<'_> {
             let since = mine.map(|item| (item, since(item))).collect();
             job.roster.owns_since(since);
         }
-        job.cache.found(Known::Present(view.clone()));
+        job.cache.found(KnownJob::Present(view.clone()));
         self.follow_interval(name, job, before.as_deref());
         self.tell_assignments(name, job, &view);
         self.tell_owners(name, job, &view, before.as_deref());

@@ -21,7 +21,7 @@ use crate::job::parts::operations::JobOperation;
 use crate::job::parts::roster::Registering;
 use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
-use crate::job::txn::Step;
+use crate::job::txn::OperationStep;
 use crate::job::{AllJobs, JobTurn, changes, dispatch};
 
 /// Determined outside of a job file: by the handler's check, by operators, and by the registration itself.
@@ -160,7 +160,7 @@ impl JobTurn<'_> {
                     let step = changes::mend(name, torn, spec, self.io.now.wall);
                     Ok(if *dry_run {
                         let line = "would change what cannot be understood";
-                        Step::Unchanged(Change::new(ChangeEffect::WouldChange, line))
+                        OperationStep::Unchanged(Change::new(ChangeEffect::WouldChange, line))
                     } else {
                         step
                     })
@@ -168,10 +168,10 @@ impl JobTurn<'_> {
                 _ => Err(refusal("")),
             };
             match step {
-                Ok(Step::Commit(txn, said)) => {
+                Ok(OperationStep::Commit(txn, said)) => {
                     return self.submit(name, job, txn, Intent::Operation { asked: Box::new(asked), said });
                 }
-                Ok(Step::Unchanged(said)) => self.reply(asked.request, name, Ok(said)),
+                Ok(OperationStep::Unchanged(said)) => self.reply(asked.request, name, Ok(said)),
                 Err(refusal) => self.reply(asked.request, name, Err(refusal)),
             }
         }
@@ -330,7 +330,7 @@ mod tests {
 
     /// Regression: a mistyped name was answered with the advice to apply it.
     #[test]
-    fn who_would_change_a_job_that_does_not_exist_is_sent_to_the_list() {
+    fn a_change_of_a_job_that_does_not_exist_points_to_the_list() {
         let job = JobName::new("nope").unwrap();
         for operation in [
             Operation::Pause { job: job.clone(), paused: true },

@@ -20,7 +20,7 @@ use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
 use crate::job::txn::guarded;
 use crate::workers::drain_request::is_asked;
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 impl JobTurn<'_> {
     /// A run has started when its worker reports that to its host, and is over when its record shows it.
@@ -100,7 +100,7 @@ impl JobTurn<'_> {
         }
         let run = RunRef { job: name.clone(), item, token };
         // If the worker does not know the run yet, it is sent first.
-        let knows = worker.link.phase() != Phase::Attaching && worker.flight.knows(&run);
+        let knows = worker.link.phase() != AttachmentPhase::Attaching && worker.flight.knows(&run);
         let Some(stream) = worker.link.stream().filter(|_| knows) else { return CommandProgress::Delivered };
         if job.dispatch.tells_to_stop(item, token, stream) {
             let message = ASKED.to_string();

@@ -13,7 +13,7 @@ use crate::io::event::StreamId;
 use crate::io::timers::Timer;
 use crate::job::state::JobState;
 use crate::job::{AllJobs, JobTurn};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 /// How long a report waits at most.
 const MOST: Duration = Duration::from_millis(10);
@@ -55,7 +55,7 @@ impl AllJobs<'_> {
     pub(crate) fn run_completed(&mut self, stream: StreamId, id: &WorkerId, completed: Completed) {
         let most = self.io.settings.max_reports;
         let Some(worker) = self.workers.get(id) else { return };
-        if worker.link.phase() == Phase::Expiring {
+        if worker.link.phase() == AttachmentPhase::Expiring {
             return;
         }
         if worker.ledger.unacknowledged() >= most {

@@ -1,7 +1,7 @@
 //! The building blocks of transactions about a job.
 
 use rosterd_domain::id::{Item, JobName, Version};
-use rosterd_domain::item::{Event as ItemEvent, Record};
+use rosterd_domain::item::{ItemEvent, Record};
 use rosterd_domain::sharding::{Sharding, Stated};
 use rosterd_domain::txn::{Guard, Purpose, Txn, Write};
 use rosterd_domain::view::Job;
@@ -13,7 +13,7 @@ use crate::io::operation::Change;
 pub(crate) const CHUNK: usize = 200;
 
 /// The result of an operation.
-pub(crate) enum Step {
+pub(crate) enum OperationStep {
     Commit(Txn, Change),
     /// There is nothing to write.
     Unchanged(Change),

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_due_times_are_found_from_the_end() {
+    fn the_latest_scheduled_times_are_found_from_the_end() {
         let schedules = [
             "* * * * * ?",
             "0/7 * * * * ?",

@@ -21,7 +21,7 @@ use crate::io::operation::{Health, Peer};
 use crate::io::settings::Settings;
 use crate::machine::Machine;
 use crate::workers::admission::{AT_A_TIME, NAMES_AT_A_TIME};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 const KEY: &str = "the key";
 
@@ -185,7 +185,7 @@ fn myself() -> BTreeMap<CoordinatorId, std::sync::Arc<str>> {
 /// Regression: ten thousand workers arrived at once, and each that was attached invalidated the reads that others
 /// waited for. As long as any arrived none was welcomed; they gave up, and came again.
 #[test]
-fn who_comes_meanwhile_delays_no_welcome() {
+fn a_worker_that_arrives_meanwhile_delays_no_welcome() {
     let (mut machine, mut stage) = machine(0..0);
     let job = JobName::new("j").unwrap();
     let reading = Query::Job(job.clone());
@@ -213,12 +213,12 @@ fn the_lease_counts_from_the_welcome() {
     assert_eq!(stage.welcomed(), [1]);
     for (seconds, verdicts) in [(6.1, 0), (9.9, 0), (10.1, 1)] {
         stage.play(&mut machine, at(seconds), Event::Tick);
-        assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Verdict), verdicts, "at {seconds} s");
+        assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Expire), verdicts, "at {seconds} s");
     }
 }
 
 #[test]
-fn a_reading_that_fails_welcomes_nobody() {
+fn a_read_that_fails_welcomes_no_one() {
     let (mut machine, mut stage) = machine(0..0);
     let job = JobName::new("j").unwrap();
     let reading = Query::Job(job.clone());
@@ -234,7 +234,7 @@ fn a_reading_that_fails_welcomes_nobody() {
 }
 
 #[test]
-fn nothing_is_written_for_who_has_given_up() {
+fn nothing_is_written_for_a_caller_that_has_given_up() {
     let (mut machine, mut stage) = machine(0..0);
     stage.hello(&mut machine, at(1.0), 1, 1, &[]);
     stage.play(&mut machine, at(1.5), Event::Closed(1));
@@ -331,7 +331,7 @@ fn a_credential_that_says_thousands_of_names_keeps_no_other_waiting() {
 }
 
 #[test]
-fn who_is_on_the_way_here_is_not_declared_dead() {
+fn a_worker_on_its_way_here_is_not_marked_dead() {
     let (mut machine, mut stage) = machine(1..4);
     // The Hello of the first is being processed, that of the second was received and failed, the third is silent.
     for name in 1..=2 {
@@ -342,14 +342,14 @@ fn who_is_on_the_way_here_is_not_declared_dead() {
     let living = || Answer::Coordinators(Ok(myself()));
     stage.play(&mut machine, at(5.1), Event::Tick);
     stage.answer(&mut machine, at(5.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut machine, at(5.2), Purpose::Verdict), 1);
+    assert_eq!(stage.apply(&mut machine, at(5.2), Purpose::Expire), 1);
     assert!(machine.workers.elsewhere(&worker(3)).is_none());
     // A lease after its Hello the second is dead as well; the first is still awaited.
     stage.play(&mut machine, at(8.9), Event::Tick);
     assert_eq!(stage.wants(&Query::Coordinators), 0);
     stage.play(&mut machine, at(9.1), Event::Tick);
     stage.answer(&mut machine, at(9.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut machine, at(9.2), Purpose::Verdict), 1);
+    assert_eq!(stage.apply(&mut machine, at(9.2), Purpose::Expire), 1);
     assert_eq!(machine.workers.all_elsewhere().collect::<Vec<_>>(), [&worker(1)]);
     stage.found(&mut machine, at(9.3), 1);
     stage.apply(&mut machine, at(9.3), Purpose::Attach);
@@ -368,16 +368,16 @@ fn a_host_waits_for_the_hello_that_it_has_not_looked_at() {
     stage.play(&mut machine, at(6.1), Event::Tick);
     assert_eq!(
         (
-            stage.apply(&mut machine, at(6.1), Purpose::Verdict),
+            stage.apply(&mut machine, at(6.1), Purpose::Expire),
             machine.workers.here()[&worker(1)].link.phase()
         ),
-        (0, Phase::Attached)
+        (0, AttachmentPhase::Attached)
     );
     // It was refused: now silence counts, from its last frame.
     let none = Answer::Attachment(Err(ReadError::Unavailable("no answer".into())));
     stage.answer(&mut machine, at(6.2), &Query::Attachment(worker(1)), none);
     stage.play(&mut machine, at(7.3), Event::Tick);
-    assert_eq!(stage.apply(&mut machine, at(7.3), Purpose::Verdict), 1);
+    assert_eq!(stage.apply(&mut machine, at(7.3), Purpose::Expire), 1);
 }
 
 /// Regression: the earlier of the two streams kept its place among the pending ones, and its worker from being marked
@@ -414,14 +414,14 @@ fn of_two_hellos_that_were_both_written_the_earlier_ends() {
 }
 
 #[test]
-fn those_who_are_dead_together_are_judged_together() {
+fn workers_that_expire_together_are_handled_together() {
     let (mut machine, mut stage) = machine(0..500);
     stage.play(&mut machine, at(5.1), Event::Tick);
     let mut readings = 0;
     while stage.wants(&Query::Coordinators) > 0 {
         readings += 1;
         stage.answer(&mut machine, at(5.2), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
-        stage.apply(&mut machine, at(5.2), Purpose::Verdict);
+        stage.apply(&mut machine, at(5.2), Purpose::Expire);
     }
     assert_eq!((readings, machine.workers.all_elsewhere().count()), (2, 0));
 }
@@ -429,14 +429,14 @@ fn those_who_are_dead_together_are_judged_together() {
 /// Regression: the outcome of marking it dead was unknown and could not be read, and nobody asked again, so it stayed
 /// attached forever.
 #[test]
-fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
+fn an_expiry_with_an_unknown_outcome_is_read_until_it_is_known() {
     let (mut machine, mut stage) = machine(1..2);
     let living = || Answer::Coordinators(Ok(myself()));
     stage.play(&mut machine, at(5.1), Event::Tick);
     stage.answer(&mut machine, at(5.2), &Query::Coordinators, living());
-    let verdict = stage.commits.iter().find(|(_, of)| *of == Purpose::Verdict).map(|(id, _)| *id);
+    let expiry = stage.commits.iter().find(|(_, of)| *of == Purpose::Expire).map(|(id, _)| *id);
     stage.commits.clear();
-    stage.play(&mut machine, at(5.3), Event::Committed(verdict.unwrap(), Commit::Unknown));
+    stage.play(&mut machine, at(5.3), Event::Committed(expiry.unwrap(), Commit::Unknown));
     for seconds in [5.4, 6.5] {
         let failed = Answer::Attachment(Err(ReadError::Unavailable("no answer".into())));
         stage.answer(&mut machine, at(seconds), &Query::Attachment(worker(1)), failed);
@@ -447,7 +447,7 @@ fn a_verdict_whose_fate_is_not_known_is_looked_into_until_it_is() {
     stage.alone(&mut machine, at(8.0));
     stage.play(&mut machine, at(13.1), Event::Tick);
     stage.answer(&mut machine, at(13.2), &Query::Coordinators, living());
-    assert_eq!(stage.apply(&mut machine, at(13.2), Purpose::Verdict), 1);
+    assert_eq!(stage.apply(&mut machine, at(13.2), Purpose::Expire), 1);
     assert!(machine.workers.all_elsewhere().next().is_none());
 }
 
@@ -464,12 +464,12 @@ fn a_lease_is_counted_from_when_the_host_is_known_to_have_gone() {
     }
     stage.play(&mut machine, at(9.1), Event::Tick);
     stage.alone(&mut machine, at(9.2));
-    assert_eq!(stage.apply(&mut machine, at(9.2), Purpose::Verdict), 1);
+    assert_eq!(stage.apply(&mut machine, at(9.2), Purpose::Expire), 1);
 }
 
 /// The coordinators were requested before the attachment was found, and its host appeared in between.
 #[test]
-fn who_is_missing_in_an_older_reading_has_not_gone() {
+fn a_worker_that_an_older_read_lacks_has_not_gone() {
     let (mut machine, mut stage) = begun(1..2);
     stage.answer(&mut machine, at(0.1), &Query::Coordinators, Answer::Coordinators(Ok(myself())));
     assert_eq!(machine.workers.elsewhere(&worker(1)).unwrap().gone_since(), None);
@@ -480,7 +480,7 @@ fn who_is_missing_in_an_older_reading_has_not_gone() {
     }
     stage.play(&mut machine, at(6.0), Event::Tick);
     assert_eq!(
-        (stage.apply(&mut machine, at(6.0), Purpose::Verdict), stage.wants(&Query::Coordinators)),
+        (stage.apply(&mut machine, at(6.0), Purpose::Expire), stage.wants(&Query::Coordinators)),
         (0, 0)
     );
 }

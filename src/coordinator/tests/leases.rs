@@ -11,35 +11,35 @@ use rosterd_domain::txn::{Commit, Purpose, Write};
 use rosterd_registry::ReadError;
 use rosterd_session::frame::{FromWorker, Hello, ToWorker};
 
-use crate::io::event::Frames;
+use crate::io::event::FrameCounts;
 use crate::io::event::{Answer, Effect, Event, Query};
 use crate::io::operation::Peer;
 use crate::job::parts::cache::Cache;
 use crate::job::parts::worker_index::WorkerIndex;
 use crate::job::state::JobState;
 use crate::machine::Machine;
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 use super::{at, hello, host, job_with, play};
 
 #[test]
-fn a_worker_is_declared_dead_when_nothing_was_heard_for_its_lease() {
+fn a_worker_is_marked_dead_after_a_lease_without_a_heartbeat() {
     let mut machine = host();
     assert_eq!(play(&mut machine, at(5.0), Event::Tick).1, 0);
     assert_eq!(play(&mut machine, at(5.1), Event::Tick).1, 1);
 }
 
 #[test]
-fn a_worker_whose_heartbeats_wait_to_be_taken_in_is_not_declared_dead() {
+fn a_worker_whose_heartbeats_are_yet_to_be_handled_is_not_marked_dead() {
     let mut machine = host();
-    machine.set_inbox(Frames { came: 8, taken: 5 }, BTreeSet::new());
+    machine.set_inbox(FrameCounts { came: 8, taken: 5 }, BTreeSet::new());
     assert_eq!(play(&mut machine, at(5.1), Event::Tick).1, 0);
     let beat = FromWorker::Heartbeat { sequence: 1, in_flight: Vec::new(), lease: None };
     assert!(matches!(
         play(&mut machine, at(5.2), Event::Frame(1, beat)).0[..],
         [ToWorker::HeartbeatAck { .. }]
     ));
-    machine.set_inbox(Frames { came: 8, taken: 8 }, BTreeSet::new());
+    machine.set_inbox(FrameCounts { came: 8, taken: 8 }, BTreeSet::new());
     assert_eq!(play(&mut machine, at(10.1), Event::Tick).1, 0);
     assert_eq!(play(&mut machine, at(10.3), Event::Tick).1, 1);
 }
@@ -47,12 +47,12 @@ fn a_worker_whose_heartbeats_wait_to_be_taken_in_is_not_declared_dead() {
 /// However long that takes: a host that cannot keep up has not observed silence. But it does not wait for later frames,
 /// or a dead worker would live as long as others send.
 #[test]
-fn a_worker_is_declared_dead_once_all_is_taken_in_that_had_come_when_its_lease_was_over() {
+fn a_worker_is_marked_dead_once_all_frames_that_arrived_before_its_lease_ended_are_handled() {
     let mut machine = host();
     for second in 6..60_u32 {
         // Always 100 frames behind, five of which are handled each second.
         let taken = u64::from(5 * (second - 6));
-        machine.set_inbox(Frames { came: taken + 100, taken }, BTreeSet::new());
+        machine.set_inbox(FrameCounts { came: taken + 100, taken }, BTreeSet::new());
         let dead = play(&mut machine, at(f64::from(second)), Event::Tick).1;
         assert_eq!(dead, usize::from(taken == 100), "with {taken} of the received frames processed");
         if dead == 1 {
@@ -64,7 +64,7 @@ fn a_worker_is_declared_dead_once_all_is_taken_in_that_had_come_when_its_lease_w
 
 /// A worker that was never welcomed has no identity to come back with: it is not kept, and does not count as dead.
 #[test]
-fn who_gives_up_before_the_welcome_is_no_dead_worker() {
+fn a_worker_that_gives_up_before_the_welcome_is_not_marked_dead() {
     let mut machine = host();
     play(&mut machine, at(1.0), Event::Opened(2, Peer { address: "w".into(), ..Peer::default() }));
     let mut effects = machine.handle(at(1.0), Event::Frame(2, FromWorker::Hello(Box::new(hello()))));
@@ -82,7 +82,7 @@ fn who_gives_up_before_the_welcome_is_no_dead_worker() {
 /// Regression: its jobs kept it among their hosted workers forever, and a leader without any worker continued to lead,
 /// as if it had one to send callbacks to.
 #[test]
-fn who_dies_before_its_jobs_are_moved_is_hosted_by_none_of_them() {
+fn a_worker_that_dies_before_its_jobs_are_moved_is_hosted_by_none_of_them() {
     let mut machine = host();
     let job = JobName::new("j").unwrap();
     play(&mut machine, at(1.0), Event::Opened(2, Peer { address: "w".into(), ..Peer::default() }));
@@ -116,7 +116,7 @@ fn a_job_that_is_given_up_is_not_registered_by_what_was_asked_before() {
 
 /// Regression: a worker that gave a job up was told so at once, and a start in flight could still give it a run.
 #[test]
-fn who_gives_a_job_up_is_answered_once_its_instance_has_gone() {
+fn a_worker_that_gives_a_job_up_is_answered_once_its_instance_has_gone() {
     let mut machine = host();
     let (id, instance) = machine
         .workers
@@ -161,7 +161,7 @@ fn what_was_read_before_a_leave_does_not_take_it_back() {
         play(&mut machine, at(1.1), Event::Committed(drain.unwrap(), Commit::Committed(Revision(2))));
     assert_eq!(sent, [ToWorker::Draining]);
     machine.all_jobs().workers_turn().own_read(&id, Ok(Some(before)));
-    assert_eq!(machine.workers.here()[&id].link.phase(), Phase::Draining { confirmed: true });
+    assert_eq!(machine.workers.here()[&id].link.phase(), AttachmentPhase::Draining { confirmed: true });
 }
 
 /// Regression: it had been hosted here, then by another host that marked it dead and died before it had removed the
@@ -196,7 +196,7 @@ fn an_instance_of_ours_of_a_worker_that_is_nowhere_is_looked_into() {
 /// Regression: the host of a worker had marked it dead, and died before it ended the worker's run. The others only
 /// found that the attachment no longer existed; the job no longer had the item, and nobody ever looked at its record.
 #[test]
-fn records_that_name_somebody_who_is_attached_nowhere_are_read_again() {
+fn records_that_name_someone_who_is_attached_nowhere_are_read_again() {
     let mut machine = host();
     let (job, worker) = (JobName::new("j").unwrap(), WorkerId::new("w").unwrap());
     let address = ServerAddress::new("10.0.0.2").unwrap();

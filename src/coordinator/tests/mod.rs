@@ -37,7 +37,7 @@ pub(crate) fn play(machine: &mut Machine, now: Now, event: Event) -> (Vec<ToWork
         for effect in machine.handle(now, event) {
             match effect {
                 Effect::Commit(id, txn) => {
-                    verdicts += usize::from(txn.purpose == Purpose::Verdict);
+                    verdicts += usize::from(txn.purpose == Purpose::Expire);
                     events.push_back(Event::Committed(id, Commit::Committed(Revision(1))));
                 }
                 Effect::Read(id, Query::Attachments) => {

@@ -6,12 +6,12 @@ use rosterd_domain::snapshot::Attachment;
 use rosterd_domain::txn::{Commit, Write};
 use rosterd_session::code::Code;
 use rosterd_session::frame::{CancelReason, FromWorker, Hello, ToWorker};
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 use rosterd_session::key;
 
 use crate::io::event::{Answer, Effect, Event, Query, StreamId};
 use crate::io::operation::Peer;
-use crate::job::parts::cache::{Cache, Known};
+use crate::job::parts::cache::{Cache, KnownJob};
 use crate::job::parts::worker_index::WorkerIndex;
 use crate::job::state::JobState;
 use crate::machine::Machine;
@@ -20,7 +20,7 @@ use crate::tests::{at, hello, host, job_with};
 const KEY: &str = "the key";
 
 fn peer(principal: &str, jobs: &[&str]) -> Peer {
-    let jobs = Jobs::parse(jobs.iter().copied()).unwrap();
+    let jobs = JobScope::parse(jobs.iter().copied()).unwrap();
     Peer { principal: Some(principal.into()), jobs, ..Peer::default() }
 }
 
@@ -145,7 +145,7 @@ fn at_work() -> (Machine, WorkerId, Attachment, JobName) {
 
 /// Regression: it listed none of its jobs when it came back, and so kept those that its credential had lost.
 #[test]
-fn a_worker_whose_credential_lost_a_job_is_no_instance_of_it_and_its_run_is_stopped() {
+fn a_worker_whose_credential_lost_a_job_is_not_an_instance_of_it_and_its_run_is_stopped() {
     for named in [false, true] {
         let (mut machine, id, stored, name) = at_work();
         let instance = machine.workers.here()[&id].instance.clone();
@@ -180,7 +180,7 @@ fn a_worker_whose_credential_lost_a_job_is_no_instance_of_it_and_its_run_is_stop
 /// Regression: thousands of made-up names, each of which cost a check of each of thousands of workers, blocked for
 /// seconds.
 #[test]
-fn a_name_that_is_only_said_concerns_nobody_but_who_said_it() {
+fn a_name_that_exists_only_in_registrations_concerns_only_the_workers_that_named_it() {
     let mut machine = host();
     let (id, other) =
         (machine.workers.here().keys().next().unwrap().clone(), WorkerId::new("other").unwrap());
@@ -197,7 +197,7 @@ fn a_name_that_is_only_said_concerns_nobody_but_who_said_it() {
     machine.workers.wait_again(&said, [other.clone()].into());
     assert_eq!(heard_of(&mut machine), [other].into());
     // Any worker may know of a job that existed.
-    machine.jobs.all.get_mut(&said).unwrap().cache.found(Known::Ending);
+    machine.jobs.all.get_mut(&said).unwrap().cache.found(KnownJob::Ending);
     assert_eq!(heard_of(&mut machine), [id].into());
 }
 

@@ -22,7 +22,7 @@ use crate::io::event::{Query, StreamId};
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::timers::Timer;
 use crate::workers::admission::Attaching;
-use crate::workers::parts::link::{Link, Phase};
+use crate::workers::parts::link::{AttachmentPhase, Link};
 use crate::workers::streams::superseded;
 use crate::workers::worker::Worker;
 use crate::workers::{WorkerChange, WorkersTurn};
@@ -167,7 +167,7 @@ impl WorkersTurn<'_> {
             hello.address = stored.address.clone();
         }
         if let Some(known) = self.workers.table.get_mut(&worker) {
-            if known.link.phase() == Phase::Expiring || known.link.is_writing() {
+            if known.link.phase() == AttachmentPhase::Expiring || known.link.is_writing() {
                 // The transaction in flight decides; the client reconnects.
                 let refusal =
                     Refusal::new(Code::Contended, "the worker's attachment is being written: connect again");

@@ -12,7 +12,7 @@ use crate::io::cluster_event::WorkerEvent;
 use crate::io::event::Query;
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::timers::Timer;
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 use crate::workers::worker::Worker;
 use crate::workers::{WorkerChange, WorkersTurn};
 
@@ -73,7 +73,7 @@ impl WorkersTurn<'_> {
     pub(crate) fn gone(&mut self, id: &WorkerId, how: WorkerEvent) {
         let Some(worker) = self.workers.table.remove(id) else { return };
         if let Some(stream) = worker.link.stream() {
-            if worker.link.phase() == Phase::Leaving {
+            if worker.link.phase() == AttachmentPhase::Leaving {
                 self.workers.send(self.io, stream, ToWorker::GoodbyeAck);
                 self.workers.close(self.io, stream, None);
             } else {
@@ -109,7 +109,10 @@ impl WorkersTurn<'_> {
     /// attachment. If it has nothing, its attachment is deleted.
     pub(crate) fn finish_goodbye(&mut self, id: &WorkerId) -> Option<(Version, Vec<(JobName, Item)>)> {
         let worker = self.workers.table.get(id)?;
-        if worker.link.phase() != Phase::Leaving || worker.link.is_writing() || worker.ledger.is_reserved() {
+        if worker.link.phase() != AttachmentPhase::Leaving
+            || worker.link.is_writing()
+            || worker.ledger.is_reserved()
+        {
             return None;
         }
         if worker.ledger.runs().is_empty() {

@@ -13,13 +13,13 @@ use crate::io::cluster_event::{Action, ClusterEvent};
 use crate::io::event::{Effect, Query};
 use crate::io::operation::{ASKED, Done};
 use crate::io::pending::{ReadFor, Requester, TxnFor};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 use crate::workers::worker::Worker;
 use crate::workers::{WorkerChange, WorkersTurn};
 
 /// Whether it drains by its own request, or will be told to whatever happens to its host.
 pub(crate) fn is_asked(worker: &Worker) -> bool {
-    matches!(worker.link.phase(), Phase::Draining { .. } | Phase::Leaving)
+    matches!(worker.link.phase(), AttachmentPhase::Draining { .. } | AttachmentPhase::Leaving)
         || worker.link.attachment().leave_grace_ms.is_some()
 }
 
@@ -30,7 +30,7 @@ impl WorkersTurn<'_> {
         if is_asked(worker) {
             return self.answer_requester(id, requester, Ok(()));
         }
-        if worker.link.is_writing() || worker.link.phase() == Phase::Expiring {
+        if worker.link.is_writing() || worker.link.phase() == AttachmentPhase::Expiring {
             let why = format!("the attachment of worker {id} is being written: ask again");
             return self.answer_requester(id, requester, Err(Refusal::new(Code::Contended, why)));
         }
@@ -78,7 +78,8 @@ impl WorkersTurn<'_> {
 
     /// Tells a worker on its current stream; one that is draining already ignores it.
     pub(crate) fn tell_to_leave(&mut self, id: &WorkerId) {
-        let Some(worker) = self.workers.table.get(id).filter(|worker| worker.link.phase() == Phase::Attached)
+        let Some(worker) =
+            self.workers.table.get(id).filter(|worker| worker.link.phase() == AttachmentPhase::Attached)
         else {
             return;
         };

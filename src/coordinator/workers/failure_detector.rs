@@ -128,7 +128,7 @@ impl WorkersTurn<'_> {
         let Some(found) = self.workers.elsewhere.get_mut(id) else { return };
         let expect = found.expire();
         tracing::warn!(worker = %id, "worker marked dead: its host is gone and it attached nowhere else");
-        let mut txn = Txn::new(Purpose::Verdict);
+        let mut txn = Txn::new(Purpose::Expire);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect });
         self.io.commit(TxnFor::ExpireRemote(id.clone()), txn);
     }

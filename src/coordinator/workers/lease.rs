@@ -13,7 +13,7 @@ use crate::io::cluster_event::WorkerEvent;
 use crate::io::event::{Query, StreamId};
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::timers::Timer;
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 use crate::workers::{WorkerChange, WorkersTurn};
 
 impl WorkersTurn<'_> {
@@ -27,7 +27,7 @@ impl WorkersTurn<'_> {
     ) -> bool {
         let Some(worker) = self.workers.table.get_mut(id) else { return false };
         // Once the lease has expired nothing is acknowledged: the lease must not be extended.
-        if worker.link.phase() == Phase::Expiring || worker.link.stream() != Some(stream) {
+        if worker.link.phase() == AttachmentPhase::Expiring || worker.link.stream() != Some(stream) {
             return false;
         }
         worker.lease.hear(self.io.now.mono);
@@ -90,7 +90,7 @@ impl WorkersTurn<'_> {
         // It said goodbye, and nothing is left to be handed back: it waits for the confirmation that it is gone.
         let handed_back = worker.ledger.runs().is_empty() || mutants::is_on(mutants::LEASE_ENDS_GOODBYES);
         let (leaving, version) =
-            (worker.link.phase() == Phase::Leaving && handed_back, worker.link.version());
+            (worker.link.phase() == AttachmentPhase::Leaving && handed_back, worker.link.version());
         tracing::warn!(worker = %id, instance = %worker.instance, "worker lease expired");
         if let Some(worker) = self.workers.table.get_mut(id) {
             if !leaving {
@@ -98,7 +98,7 @@ impl WorkersTurn<'_> {
             }
             worker.link.begin_writing();
         }
-        let mut txn = Txn::new(Purpose::Verdict);
+        let mut txn = Txn::new(Purpose::Expire);
         txn.write(Write::RemoveAttachment { worker: id.clone(), expect: version });
         self.io.commit(if leaving { TxnFor::Goodbye(id.clone()) } else { TxnFor::Expire(id.clone()) }, txn);
     }
@@ -140,10 +140,10 @@ impl WorkersTurn<'_> {
             {
                 worker.link.was_read(version, stored);
                 match worker.link.phase() {
-                    Phase::Expiring => self.io.set_timer(Duration::ZERO, Timer::Lease(id.clone())),
-                    Phase::Leaving => self.workers.changes.push(WorkerChange::Leaving(id.clone())),
-                    Phase::Draining { .. } if worker.link.undrain() => self.drain_requested(id),
-                    Phase::Draining { .. } => self.leaves(id),
+                    AttachmentPhase::Expiring => self.io.set_timer(Duration::ZERO, Timer::Lease(id.clone())),
+                    AttachmentPhase::Leaving => self.workers.changes.push(WorkerChange::Leaving(id.clone())),
+                    AttachmentPhase::Draining { .. } if worker.link.undrain() => self.drain_requested(id),
+                    AttachmentPhase::Draining { .. } => self.leaves(id),
                     _ => self.go_on_leaving(id),
                 }
                 self.workers.changes.push(WorkerChange::AttachmentWritten(id.clone()));

@@ -26,7 +26,7 @@ use rosterd_session::frame::Hello;
 
 use crate::cluster::Cluster;
 use crate::io::Io;
-use crate::io::event::{Frames, StreamId};
+use crate::io::event::{FrameCounts, StreamId};
 use crate::schedule::Schedule;
 use admission::Admission;
 use remote::{PendingExpiry, RemoteAttachment};
@@ -76,7 +76,7 @@ struct Moves {
 #[derive(Debug, Default)]
 struct Inbox {
     /// How many frames have arrived from workers, and how many of them were handled.
-    frames: Frames,
+    frames: FrameCounts,
     /// Streams whose next frame waits for room.
     waiting: BTreeSet<StreamId>,
 }
@@ -137,7 +137,7 @@ impl Workers {
     }
 
     /// Sets how many frames have arrived and were handled so far, and the streams whose next frame waits for room.
-    pub(crate) fn set_inbox(&mut self, frames: Frames, waiting: BTreeSet<StreamId>) {
+    pub(crate) fn set_inbox(&mut self, frames: FrameCounts, waiting: BTreeSet<StreamId>) {
         self.inbox = Inbox { frames, waiting };
     }
 

@@ -4,7 +4,7 @@ use rosterd_domain::id::{JobName, WorkerId};
 use rosterd_domain::mutants;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{CancelReason, RunRef, ToWorker};
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 
 use crate::io::event::StreamId;
 use crate::workers::WorkersTurn;
@@ -67,7 +67,7 @@ impl WorkersTurn<'_> {
     }
 }
 
-fn not_for(job: &JobName, rights: &Jobs) -> ToWorker {
+fn not_for(job: &JobName, rights: &JobScope) -> ToWorker {
     let what = format!(
         "the credential is no longer for job {job}, only for {rights}: use another, or have its jobs widened"
     );

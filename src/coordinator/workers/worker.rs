@@ -7,12 +7,12 @@ use rosterd_domain::plan::Waiting;
 use rosterd_domain::snapshot::InstanceNode;
 use rosterd_domain::time::Mono;
 use rosterd_session::frame::Hello;
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 
 use crate::workers::parts::flight::Flight;
 use crate::workers::parts::lease::Lease;
 use crate::workers::parts::ledger::SlotLedger;
-use crate::workers::parts::link::{Link, Phase};
+use crate::workers::parts::link::{AttachmentPhase, Link};
 use crate::workers::parts::work::Work;
 
 /// A worker at this host.
@@ -40,7 +40,7 @@ impl Worker {
         instance: InstanceId,
         hello: &Hello,
         link: Link,
-        rights: Jobs,
+        rights: JobScope,
         heard: Mono,
     ) -> Self {
         Self {
@@ -68,12 +68,12 @@ impl Worker {
 
     /// Whether the worker may be sent runs.
     pub(crate) fn ready(&self) -> bool {
-        self.link.phase() == Phase::Attached && !self.link.is_writing()
+        self.link.phase() == AttachmentPhase::Attached && !self.link.is_writing()
     }
 
     /// Whether the worker should be among the instances of its jobs.
     pub(crate) fn present(&self) -> bool {
-        matches!(self.link.phase(), Phase::Attaching | Phase::Attached)
+        matches!(self.link.phase(), AttachmentPhase::Attaching | AttachmentPhase::Attached)
     }
 
     /// Whether the worker is concerned with a job: it works for the job, asks for it, was sent runs of it, is named by

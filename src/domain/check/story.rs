@@ -3,7 +3,7 @@
 
 use super::Case;
 use crate::id::{Item, Token};
-use crate::item::{Event, Missed, Outcome, Record, Running, Source, State};
+use crate::item::{ItemEvent, Missed, Outcome, Record, Running, Source, State};
 use crate::plan::{Entry, FireResult, Reported, times_out};
 use crate::time::Time;
 use crate::txn::Guard;
@@ -47,7 +47,7 @@ impl Story<'_, '_> {
         self.case.expect(false, self.item, || what);
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &ItemEvent) {
         match self.record.apply(event) {
             Ok(next) => self.record = next,
             Err(illegal) => self.wrong(illegal.to_string()),
@@ -60,14 +60,14 @@ impl Story<'_, '_> {
         let now = self.case.facts.now;
         if self.record.crashed().is_some() && !self.case.fails_over(self.item) && written.crashed().is_none()
         {
-            self.apply(&Event::GiveUp { at: now });
+            self.apply(&ItemEvent::GiveUp { at: now });
         }
         if self.record.last_fire > self.case.facts.furthest_last_fire
             && written.last_fire < self.record.last_fire
         {
             let config = self.case.job.spec.config();
             let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
-            self.apply(&Event::Cap { last_fire: now, schedule });
+            self.apply(&ItemEvent::Cap { last_fire: now, schedule });
         }
     }
 
@@ -100,7 +100,7 @@ impl Story<'_, '_> {
         }
         let claims = run.source == Source::Failover;
         self.record = self.record.above(self.case.facts.given);
-        self.apply(&if claims { Event::Claim(run.clone()) } else { Event::Start(run.clone()) });
+        self.apply(&if claims { ItemEvent::Claim(run.clone()) } else { ItemEvent::Start(run.clone()) });
         let raised = self.record.token;
         self.case.expect(raised == token, self.item, || format!("token {token} is sent, {raised} written"));
         let told =
@@ -148,7 +148,7 @@ impl Story<'_, '_> {
         }
         let forgotten = report.is_some_and(|report| matches!(report.ended, Reported::Forgotten(_)));
         let (at, reported) = (facts.now, report.is_some() && !forgotten);
-        self.apply(&Event::End { outcome, at, reported, requeue: requeued });
+        self.apply(&ItemEvent::End { outcome, at, reported, requeue: requeued });
     }
 
     fn not_run(&mut self, first: Time, latest: Time, count: u64, result: FireResult) {
@@ -174,9 +174,9 @@ impl Story<'_, '_> {
         });
         self.allowed(latest, result);
         self.apply(&match result {
-            FireResult::Misfired => Event::Misfire { latest, count },
-            FireResult::Skipped => Event::Skip { latest, count },
-            FireResult::Missed(reason) => Event::Miss { latest, count, reason },
+            FireResult::Misfired => ItemEvent::Misfire { latest, count },
+            FireResult::Skipped => ItemEvent::Skip { latest, count },
+            FireResult::Missed(reason) => ItemEvent::Miss { latest, count, reason },
         });
     }
 
@@ -189,7 +189,7 @@ impl Story<'_, '_> {
             && (first, count) == (latest, 1)
             && self.record.misfire == Some(latest);
         self.case.expect(fits, self.item, || format!("{first} to {latest} are reported again"));
-        self.apply(&Event::DropMisfire { reason });
+        self.apply(&ItemEvent::DropMisfire { reason });
     }
 
     /// Whether the owner is able to run it, but has no free slot, now or with this plan.

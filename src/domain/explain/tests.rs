@@ -219,7 +219,7 @@ fn words_are_linked_to_their_pages() {
 }
 
 #[test]
-fn who_was_rejected_is_told_with_why() {
+fn rejected_instances_are_listed_with_the_reason() {
     let mut scene = Scene::new();
     (3..=7).for_each(|n| scene.come(n));
     scene

@@ -11,9 +11,9 @@ use super::defect::{Defect, DefectKind, Defects, nearest};
 use super::fields::{self, FIELDS, POLICY_FIELDS, Use};
 use super::node::MAX_NODE;
 use super::policy::{self, Policy};
-use super::read::{self, STRATEGIES, Source};
-use super::reader::{Reader, hidden};
-use super::shape::{self, Entry};
+use super::read::{self, ConfigOrigin, STRATEGIES};
+use super::reader::{FieldReader, hidden};
+use super::shape::{self, FieldEntry};
 use super::spec::{JobSpec, implied_kind};
 use super::{origin, tree, yaml};
 use crate::id::JobName;
@@ -35,7 +35,7 @@ pub fn parse_file_with(
     bytes: &[u8],
     check: impl Fn(&JobSpec) -> Result<(), Defects>,
 ) -> Result<Vec<JobSpec>, Defects> {
-    let entries: Vec<Entry> =
+    let entries: Vec<FieldEntry> =
         tree::documents(bytes, MAX_FILE)?.into_iter().flat_map(shape::entries).collect();
     if entries.is_empty() {
         let problem = "there is no job in it";
@@ -47,7 +47,7 @@ pub fn parse_file_with(
         let number = several.then_some(i + 1);
         let name = entry.name.clone();
         let label = |defect: Defect| Defect { number, job: name.clone(), ..defect };
-        match job(entry, Source::File, &check) {
+        match job(entry, ConfigOrigin::File, &check) {
             Ok(job) => jobs.push(job),
             Err(more) => defects.extend(more.into_iter().map(label)),
         }
@@ -72,7 +72,7 @@ impl JobSpec {
         let mut values: Map<String, Value> =
             children.iter().map(|(name, data)| (name.clone(), data.as_str().into())).collect();
         values.insert("jobName".to_owned(), name.as_str().into());
-        job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))
+        job(FieldEntry { values, ..FieldEntry::default() }, ConfigOrigin::Node, &|_| Ok(()))
     }
 
     /// A job of Elastic-Job 2.x or 3.x to be migrated: `root` is the data of its own node, `config` that of `config`.
@@ -86,13 +86,13 @@ impl JobSpec {
         };
         // The path of the node determines the job's name, whatever its data says.
         values.insert("jobName".to_owned(), name.as_str().into());
-        let spec = job(Entry { values, ..Entry::default() }, Source::Node, &|_| Ok(()))?;
+        let spec = job(FieldEntry { values, ..FieldEntry::default() }, ConfigOrigin::Node, &|_| Ok(()))?;
         // 3.x keeps the class, or the name of the type, in the job's own node.
         if root.is_empty() || root.contains(char::is_whitespace) {
             return Ok(spec);
         }
         let mut policy = spec.policy().clone();
-        if policy.kind == policy::Kind::Simple {
+        if policy.kind == policy::JobKind::Simple {
             policy.kind = implied_kind(spec.config(), root).unwrap_or_default();
         }
         JobSpec::new(spec.config().clone(), policy, root)
@@ -118,16 +118,16 @@ impl JobSpec {
 }
 
 fn job(
-    entry: Entry,
-    source: Source,
+    entry: FieldEntry,
+    source: ConfigOrigin,
     check: &dyn Fn(&JobSpec) -> Result<(), Defects>,
 ) -> Result<JobSpec, Defects> {
     if entry.broken {
         return Err(Defects::of(entry.defects));
     }
-    let mut reader = Reader::new(entry.values, "");
+    let mut reader = FieldReader::new(entry.values, "");
     reader.defects = entry.defects;
-    let mut own = Reader::new(reader.mapping(OWN_KEY).unwrap_or_default(), OWN_KEY);
+    let mut own = FieldReader::new(reader.mapping(OWN_KEY).unwrap_or_default(), OWN_KEY);
     let mut fields = read::config(&mut reader, source);
     let streaming_named = own.has("streaming");
     let (mut policy, kind_named) = policy::read(&mut own);
@@ -140,7 +140,7 @@ fn job(
     policy.kind = origin.kind(&fields, kind_named.then_some(policy.kind), streaming_named, &mut reader);
     let handler = handler.unwrap_or_else(|| origin.handler(policy.kind, &fields));
     sort_rest(&mut reader, source, &mut fields, &mut policy);
-    if source == Source::File {
+    if source == ConfigOrigin::File {
         reader.defects.extend(strategy_defect(&fields, &policy));
     }
     let spec = JobSpec::checked(fields, policy, handler, check, &reader.defects);
@@ -148,7 +148,7 @@ fn job(
 }
 
 /// Handles every field that is left: it is kept, refused, or a mistake.
-fn sort_rest(reader: &mut Reader, source: Source, fields: &mut ConfigFields, policy: &mut Policy) {
+fn sort_rest(reader: &mut FieldReader, source: ConfigOrigin, fields: &mut ConfigFields, policy: &mut Policy) {
     for (name, value) in reader.rest() {
         let info = fields::field(&name);
         match info.map(|info| info.use_) {
@@ -156,7 +156,7 @@ fn sort_rest(reader: &mut Reader, source: Source, fields: &mut ConfigFields, pol
                 fields.unused.insert(name, value);
             }
             Some(Use::Kept) => drop(policy.elastic_job.insert(name, value)),
-            _ if source == Source::Node => drop(policy.elastic_job.insert(name, value)),
+            _ if source == ConfigOrigin::Node => drop(policy.elastic_job.insert(name, value)),
             Some(Use::Refused) => {
                 let why = info.map_or("", |info| info.why);
                 let problem = format!("rosterd cannot do what it asks for: {why}");

@@ -39,5 +39,5 @@ pub use file::{MAX_FILE, OWN_KEY, parse_file, parse_file_with};
 pub use items::{ItemParameters, ItemParametersError};
 pub use markdown::fields_markdown;
 pub use node::MAX_NODE;
-pub use policy::{Gap, Guarantee, Kind, MAX_POLICY, OnTimeout, Policy, Retries, TooLate};
+pub use policy::{DstGap, Guarantee, JobKind, MAX_POLICY, OnTimeout, Policy, Retries, TooLate};
 pub use spec::{COMMAND_LINE, JobSpec, STREAMING};

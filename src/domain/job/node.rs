@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::config::JobConfig;
 use super::defect::{Defect, DefectKind, Defects};
-use super::read::{self, STRATEGIES, Source};
-use super::reader::Reader;
+use super::read::{self, ConfigOrigin, STRATEGIES};
+use super::reader::FieldReader;
 use super::tree;
 
 /// Largest `config` node read, in bytes: what a registry node can hold.
@@ -99,8 +99,8 @@ impl JobConfig {
 }
 
 fn from_mapping(values: Map<String, Value>) -> Result<JobConfig, Defects> {
-    let mut reader = Reader::new(values, "");
-    let mut fields = read::config(&mut reader, Source::Node);
+    let mut reader = FieldReader::new(values, "");
+    let mut fields = read::config(&mut reader, ConfigOrigin::Node);
     fields.unused = reader.rest();
     Defects::join(reader.defects, JobConfig::new(fields))
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::config::ConfigFields;
 use super::defect::DefectKind;
-use super::policy::Kind;
-use super::reader::Reader;
+use super::policy::JobKind;
+use super::reader::FieldReader;
 use super::spec::{COMMAND_LINE, STREAMING, implied_kind, named_kind};
 
 /// Fields of older generations, and of Spring Boot's YAML.
@@ -20,7 +20,7 @@ pub(super) struct Origin {
 }
 
 /// Takes these fields.
-pub(super) fn read(reader: &mut Reader) -> Origin {
+pub(super) fn read(reader: &mut FieldReader) -> Origin {
     let job_type = reader.filled("jobType");
     if let Some(name) = &job_type
         && named_kind(name).is_none()
@@ -43,7 +43,7 @@ pub(super) fn read(reader: &mut Reader) -> Origin {
     }
 }
 
-fn one_of(reader: &mut Reader, names: [&str; 2]) -> Option<String> {
+fn one_of(reader: &mut FieldReader, names: [&str; 2]) -> Option<String> {
     let [first, second] = names.map(|name| reader.filled(name));
     if let (Some(first), Some(second)) = (&first, &second)
         && first != second
@@ -57,9 +57,9 @@ fn one_of(reader: &mut Reader, names: [&str; 2]) -> Option<String> {
 
 impl Origin {
     /// Moves the command line and streaming to where 3.x has them.
-    pub(super) fn properties(&mut self, fields: &mut ConfigFields, reader: &mut Reader) {
+    pub(super) fn properties(&mut self, fields: &mut ConfigFields, reader: &mut FieldReader) {
         let kind = self.named_type.as_deref().and_then(named_kind);
-        let plain = matches!(kind, Some(Kind::Simple | Kind::Command));
+        let plain = matches!(kind, Some(JobKind::Simple | JobKind::Command));
         if plain && self.streaming == Some(true) {
             let problem = "only a dataflow streams";
             let remedy = "set `jobType: DATAFLOW` or `streamingProcess: false`";
@@ -85,10 +85,10 @@ impl Origin {
     pub(super) fn kind(
         &self,
         fields: &ConfigFields,
-        own: Option<Kind>,
+        own: Option<JobKind>,
         streaming_named: bool,
-        reader: &mut Reader,
-    ) -> Kind {
+        reader: &mut FieldReader,
+    ) -> JobKind {
         let implied = implied_kind(fields, self.named_type.as_deref().unwrap_or_default());
         let (Some(own), Some(implied)) = (own, implied) else {
             return own.or(implied).unwrap_or_default();
@@ -102,9 +102,9 @@ impl Origin {
     }
 
     /// The handler of a job without one: Elastic-Job's class or type, else the job's own name.
-    pub(super) fn handler(&self, kind: Kind, fields: &ConfigFields) -> String {
+    pub(super) fn handler(&self, kind: JobKind, fields: &ConfigFields) -> String {
         let own_type = self.named_type.as_deref().filter(|name| named_kind(name).is_none());
-        let command = (kind == Kind::Command).then_some("SCRIPT");
+        let command = (kind == JobKind::Command).then_some("SCRIPT");
         let named = self.class.as_deref().map(str::trim).or(own_type).or(command);
         named.map_or_else(|| fields.job_name.to_string(), str::to_owned)
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::config::{MAX_WORD, kept_defect, text_defect};
 use super::defect::{Defect, DefectKind, Defects, nearest};
 use super::fields::{POLICY_FIELDS, PolicyField};
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::tree;
 
 /// Largest policy node read, in bytes.
@@ -19,7 +19,7 @@ pub const MAX_POLICY: usize = 128 << 10;
 
 /// How a run is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
+pub enum JobKind {
     /// The handler is called once.
     #[default]
     Simple,
@@ -43,7 +43,7 @@ pub enum TooLate {
 
 /// What to do with a scheduled time that daylight saving skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gap {
+pub enum DstGap {
     /// It fires at the end of the skipped hour.
     #[default]
     FireAtEnd,
@@ -105,13 +105,13 @@ impl Default for Guarantee {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// How a run is executed.
-    pub kind: Kind,
+    pub kind: JobKind,
     /// A fire found late runs as if on time up to this age.
     pub catch_up_window: Duration,
     /// What to do with older ones; `None`: depends on misfire.
     pub too_late: Option<TooLate>,
     /// What to do with a scheduled time that daylight saving skips.
-    pub gap: Gap,
+    pub gap: DstGap,
     /// Attempts of one run.
     pub retries: Retries,
     /// A run that takes longer is cancelled.
@@ -135,10 +135,10 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: JobKind::default(),
             catch_up_window: Duration::from_secs(10),
             too_late: None,
-            gap: Gap::default(),
+            gap: DstGap::default(),
             retries: Retries::default(),
             run_timeout: None,
             max_failovers: 3,
@@ -153,10 +153,13 @@ impl Default for Policy {
 }
 
 const TOO_LATE: [(&str, TooLate); 2] = [("run_once", TooLate::RunOnce), ("missed", TooLate::Missed)];
-const GAP: [(&str, Gap); 2] = [("fire_at_end", Gap::FireAtEnd), ("skip", Gap::Skip)];
+const GAP: [(&str, DstGap); 2] = [("fire_at_end", DstGap::FireAtEnd), ("skip", DstGap::Skip)];
 const ON_TIMEOUT: [(&str, OnTimeout); 2] = [("run", OnTimeout::Run), ("skip", OnTimeout::Skip)];
-const KIND: [(&str, Kind); 3] =
-    [("simple", Kind::Simple), ("dataflow", Kind::Dataflow { streaming: false }), ("command", Kind::Command)];
+const KIND: [(&str, JobKind); 3] = [
+    ("simple", JobKind::Simple),
+    ("dataflow", JobKind::Dataflow { streaming: false }),
+    ("command", JobKind::Command),
+];
 
 const DAY: i64 = 86_400_000;
 
@@ -168,7 +171,7 @@ fn ms(duration: Duration) -> Value {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
 }
 
-impl Kind {
+impl JobKind {
     /// `simple`, `dataflow` or `command`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -188,7 +191,7 @@ impl Policy {
                 Defect::new(DefectKind::Unreadable, "", "it is not a mapping", "write the policy again");
             return Err(defect.into());
         };
-        let mut reader = Reader::new(values, "").keeping();
+        let mut reader = FieldReader::new(values, "").keeping();
         let (mut policy, _) = read(&mut reader);
         policy.later = reader.rest();
         reader.defects.extend(kept_defect("the fields of a later version", &policy.later));
@@ -227,7 +230,7 @@ impl Policy {
         set("retries", Some(self.retries.value()));
         set("run_timeout_ms", self.run_timeout.map(ms));
         set("strategy", self.strategy.as_deref().map(Value::from));
-        if let Kind::Dataflow { streaming } = self.kind {
+        if let JobKind::Dataflow { streaming } = self.kind {
             set("streaming", Some(streaming.into()));
         }
         set("too_late", self.too_late.map(|too_late| word(&TOO_LATE, too_late).into()));
@@ -242,7 +245,7 @@ impl Policy {
 
     /// The rules of a policy, however it was made.
     pub(super) fn check(&self) -> Vec<Defect> {
-        let mut reader = Reader::new(self.values(), "").keeping();
+        let mut reader = FieldReader::new(self.values(), "").keeping();
         read(&mut reader);
         reader.defects
     }
@@ -258,7 +261,7 @@ impl Retries {
         })
     }
 
-    fn read(reader: &mut Reader) -> Self {
+    fn read(reader: &mut FieldReader) -> Self {
         let default = Self::default();
         let small = |number: i64| u32::try_from(number).ok();
         let attempts = reader.integer("max_attempts", 1..=100).and_then(small);
@@ -282,7 +285,7 @@ impl Guarantee {
         })
     }
 
-    fn read(reader: &mut Reader) -> Self {
+    fn read(reader: &mut FieldReader) -> Self {
         let default = Self::default();
         Self {
             started: reader.flag("started").unwrap_or(default.started),
@@ -294,7 +297,7 @@ impl Guarantee {
 }
 
 /// Takes the policy's fields; returns whether the kind was named. Fields that are left belong to others.
-pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
+pub(super) fn read(reader: &mut FieldReader) -> (Policy, bool) {
     let default = Policy::default();
     let kind = read_kind(reader);
     let policy = Policy {
@@ -317,17 +320,17 @@ pub(super) fn read(reader: &mut Reader) -> (Policy, bool) {
     (policy, kind.is_some())
 }
 
-fn read_max_failovers(reader: &mut Reader, default: u32) -> u32 {
+fn read_max_failovers(reader: &mut FieldReader, default: u32) -> u32 {
     let given = reader.integer("max_failovers", 0..=1000);
     given.and_then(|given| u32::try_from(given).ok()).unwrap_or(default)
 }
 
-fn read_kind(reader: &mut Reader) -> Option<Kind> {
+fn read_kind(reader: &mut FieldReader) -> Option<JobKind> {
     let kind = reader.choice("kind", &KIND);
     let streaming = reader.flag("streaming");
     match (kind, streaming) {
-        (Some(Kind::Dataflow { .. }), Some(streaming)) => Some(Kind::Dataflow { streaming }),
-        (None, Some(streaming)) if streaming => Some(Kind::Dataflow { streaming }),
+        (Some(JobKind::Dataflow { .. }), Some(streaming)) => Some(JobKind::Dataflow { streaming }),
+        (None, Some(streaming)) if streaming => Some(JobKind::Dataflow { streaming }),
         (Some(kind), Some(true)) => {
             let problem = format!("a {} job does not stream", kind.as_str());
             let remedy = "set `kind: dataflow` or leave `streaming` out";
@@ -338,14 +341,14 @@ fn read_kind(reader: &mut Reader) -> Option<Kind> {
     }
 }
 
-fn read_strategy(reader: &mut Reader) -> Option<String> {
+fn read_strategy(reader: &mut FieldReader) -> Option<String> {
     let name = reader.filled("strategy")?.trim().to_owned();
     let defect = text_defect("strategy", &name, MAX_WORD);
     reader.defects.extend(defect.map(|defect| Defect { field: reader.at("strategy"), ..defect }));
     Some(name)
 }
 
-fn within<T>(reader: &mut Reader, name: &str, read: impl Fn(&mut Reader) -> T) -> T {
+fn within<T>(reader: &mut FieldReader, name: &str, read: impl Fn(&mut FieldReader) -> T) -> T {
     let mut inner = reader.below(name);
     let value = read(&mut inner);
     if !inner.keeps() {
@@ -356,7 +359,7 @@ fn within<T>(reader: &mut Reader, name: &str, read: impl Fn(&mut Reader) -> T) -
 }
 
 /// Refuses the fields that are left as mistakes.
-pub(super) fn refuse_rest(reader: &mut Reader) {
+pub(super) fn refuse_rest(reader: &mut FieldReader) {
     for (name, value) in reader.rest() {
         let path = reader.at(&name);
         let remedy = match known_beside(&path, &name) {
@@ -387,9 +390,9 @@ mod tests {
     #[test]
     fn a_policy_survives_its_node() {
         let policy = Policy {
-            kind: Kind::Dataflow { streaming: true },
+            kind: JobKind::Dataflow { streaming: true },
             too_late: Some(TooLate::Missed),
-            gap: Gap::Skip,
+            gap: DstGap::Skip,
             retries: Retries { max_attempts: 3, ..Retries::default() },
             run_timeout: Some(Duration::from_millis(1500)),
             disconnect_grace: Some(Duration::from_millis(500)),
@@ -405,8 +408,8 @@ mod tests {
         for policy in [policy, Policy::default()] {
             assert_eq!(Policy::from_node(policy.to_json().as_bytes()).unwrap(), policy);
             assert_eq!(policy.check(), []);
-            let replaced = Policy { gap: Gap::Skip, ..Policy::default() }.replacing(&policy);
-            assert_eq!(replaced, Policy { gap: Gap::Skip, later: policy.later, ..Policy::default() });
+            let replaced = Policy { gap: DstGap::Skip, ..Policy::default() }.replacing(&policy);
+            assert_eq!(replaced, Policy { gap: DstGap::Skip, later: policy.later, ..Policy::default() });
         }
     }
 
@@ -435,7 +438,7 @@ mod tests {
         let node =
             br#"{"kind":"cron","retries":{"max_attempts":0,"backof_ms":5},"gap":"never","runTimeoutMs":5}"#;
         let Ok(Value::Object(values)) = serde_json::from_slice(node) else { panic!("it is a mapping") };
-        let mut reader = Reader::new(values, "");
+        let mut reader = FieldReader::new(values, "");
         let _policy = read(&mut reader);
         refuse_rest(&mut reader);
         let text = Defects::of(reader.defects).to_string();

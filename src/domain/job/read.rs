@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::config::{self, ConfigFields, MAX_ITEMS};
 use super::defect::{Defect, DefectKind};
 use super::items::{ItemParameters, ItemParametersError};
-use super::reader::Reader;
+use super::reader::FieldReader;
 use crate::id::{Item, JobName};
 
 /// The writer of the data that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ConfigOrigin {
     /// A person, who should see every problem.
     File,
     /// Elastic-Job, or we long ago: accept whatever Elastic-Job accepts.
@@ -27,7 +27,7 @@ pub(super) const STRATEGIES: [(&str, &str); 3] = [
 ];
 
 /// Takes all fields that we use. A field with a defect gets some valid value, so that the rest can be checked as well.
-pub(super) fn config(reader: &mut Reader, source: Source) -> ConfigFields {
+pub(super) fn config(reader: &mut FieldReader, source: ConfigOrigin) -> ConfigFields {
     let name = job_name(reader).unwrap_or_else(|| JobName::new("unnamed").expect("a name"));
     let count = count(reader);
     let mut fields = ConfigFields::new(name, count.unwrap_or(1));
@@ -49,7 +49,7 @@ pub(super) fn config(reader: &mut Reader, source: Source) -> ConfigFields {
     fields
 }
 
-fn job_name(reader: &mut Reader) -> Option<JobName> {
+fn job_name(reader: &mut FieldReader) -> Option<JobName> {
     let Some(name) = reader.filled("jobName") else {
         reader.defects.push(missing("jobName", "give the job a name"));
         return None;
@@ -67,7 +67,7 @@ fn missing(field: &str, remedy: &str) -> Defect {
     Defect::new(DefectKind::Missing, field, "it is missing", remedy)
 }
 
-fn count(reader: &mut Reader) -> Option<u32> {
+fn count(reader: &mut FieldReader) -> Option<u32> {
     let before = reader.defects.len();
     let count = reader.integer("shardingTotalCount", 1..=i64::from(MAX_ITEMS));
     if count.is_none() && reader.defects.len() == before {
@@ -77,7 +77,7 @@ fn count(reader: &mut Reader) -> Option<u32> {
 }
 
 /// Zero and other negative numbers would stop every fire in Elastic-Job, so they are never intended.
-fn clock(reader: &mut Reader) -> Option<u32> {
+fn clock(reader: &mut FieldReader) -> Option<u32> {
     const NAME: &str = "maxTimeDiffSeconds";
     let seconds = reader.integer(NAME, -1..=i64::from(i32::MAX))?;
     if seconds == 0 {
@@ -89,7 +89,7 @@ fn clock(reader: &mut Reader) -> Option<u32> {
 }
 
 /// 3.x's name, also for the classes that 1.x and 2.x name; an unknown class is left unchanged.
-fn strategy(reader: &mut Reader) -> Option<String> {
+fn strategy(reader: &mut FieldReader) -> Option<String> {
     let class = reader.filled("jobShardingStrategyClass");
     let from_class = class.as_deref().map(|class| {
         let short = class.trim().rsplit('.').next().unwrap_or_default();
@@ -110,10 +110,10 @@ fn strategy(reader: &mut Reader) -> Option<String> {
 /// Without monitoring there is neither failover nor misfire. Elastic-Job enables misfire by default, so in a file that
 /// has only `monitorExecution: false` it is off; a file that sets both contradicts itself. In a node Elastic-Job itself
 /// wrote the contradiction, and reads misfire as off.
-fn monitoring(reader: &mut Reader, source: Source, fields: &mut ConfigFields) {
+fn monitoring(reader: &mut FieldReader, source: ConfigOrigin, fields: &mut ConfigFields) {
     let monitor = reader.flag("monitorExecution").unwrap_or(true);
     let (failover, misfire) = (reader.flag("failover"), reader.flag("misfire"));
-    if source == Source::File {
+    if source == ConfigOrigin::File {
         let defects =
             config::monitor_defects(monitor, failover.unwrap_or_default(), misfire.unwrap_or_default());
         reader.defects.extend(defects);
@@ -124,7 +124,11 @@ fn monitoring(reader: &mut Reader, source: Source, fields: &mut ConfigFields) {
 }
 
 /// A parameter of a nonexistent item is a mistake in a file; in a node it is left from before the count was lowered.
-fn item_parameters(reader: &mut Reader, source: Source, count: Option<u32>) -> Option<ItemParameters> {
+fn item_parameters(
+    reader: &mut FieldReader,
+    source: ConfigOrigin,
+    count: Option<u32>,
+) -> Option<ItemParameters> {
     const NAME: &str = "shardingItemParameters";
     let text = reader.text(NAME)?;
     let mut refuse = |problem: &str, remedy: &str| {
@@ -132,8 +136,8 @@ fn item_parameters(reader: &mut Reader, source: Source, count: Option<u32>) -> O
         None
     };
     let parsed = match source {
-        Source::File => ItemParameters::parse_strict(&text),
-        Source::Node => ItemParameters::parse(&text),
+        ConfigOrigin::File => ItemParameters::parse_strict(&text),
+        ConfigOrigin::Node => ItemParameters::parse(&text),
     };
     let parsed = match parsed {
         Ok(parsed) => parsed,
@@ -142,7 +146,7 @@ fn item_parameters(reader: &mut Reader, source: Source, count: Option<u32>) -> O
         }
         Err(error) => return refuse(&error.to_string(), "write it like 0=Beijing,1=Shanghai"),
     };
-    let (Source::File, Some(count)) = (source, count) else { return Some(parsed) };
+    let (ConfigOrigin::File, Some(count)) = (source, count) else { return Some(parsed) };
     let Some((surplus, _)) = parsed.map().range(Item(count)..).next() else { return Some(parsed) };
     let problem =
         format!("it has a parameter for item {surplus}; with {count} items the last is {}", count - 1);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::defect::{Defect, DefectKind};
 
 /// A mapping that is being read.
-pub(super) struct Reader {
+pub(super) struct FieldReader {
     values: BTreeMap<String, Value>,
     path: String,
     /// Whether fields that nobody takes are kept, including those below a field that is taken.
@@ -20,7 +20,7 @@ pub(super) struct Reader {
     pub(super) defects: Vec<Defect>,
 }
 
-impl Reader {
+impl FieldReader {
     /// Reads `values`; nulls count as absent. Messages put `path` in front of each field's name.
     pub(super) fn new(values: impl IntoIterator<Item = (String, Value)>, path: &str) -> Self {
         let values = values.into_iter().filter(|(_, value)| !value.is_null()).collect();

@@ -10,7 +10,7 @@ use super::fields::{self, camel};
 
 /// One job of a file.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct FieldEntry {
     /// Its fields, flat, in camel case.
     pub(super) values: Map<String, Value>,
     /// Its name, if it has one, for messages.
@@ -22,7 +22,7 @@ pub(super) struct Entry {
 }
 
 /// The jobs of one document.
-pub(super) fn entries(document: Value) -> Vec<Entry> {
+pub(super) fn entries(document: Value) -> Vec<FieldEntry> {
     match document {
         Value::Array(jobs) => jobs.into_iter().map(single).collect(),
         Value::Object(mut values) => match values.remove("elasticjob") {
@@ -37,16 +37,16 @@ pub(super) fn entries(document: Value) -> Vec<Entry> {
     }
 }
 
-fn broken(field: &str, problem: &str) -> Entry {
+fn broken(field: &str, problem: &str) -> FieldEntry {
     let defect = Defect::new(DefectKind::Unreadable, field, problem, "write the fields of the job below it");
-    Entry { defects: vec![defect], broken: true, ..Entry::default() }
+    FieldEntry { defects: vec![defect], broken: true, ..FieldEntry::default() }
 }
 
-fn single(value: Value) -> Entry {
+fn single(value: Value) -> FieldEntry {
     let Value::Object(values) = value else {
         return broken("", "a job must be a mapping of fields");
     };
-    let mut entry = Entry::default();
+    let mut entry = FieldEntry::default();
     flatten(values, &mut entry);
     entry.name = entry.values.get("jobName").and_then(|name| match name {
         Value::String(name) => Some(name.clone()),
@@ -57,7 +57,7 @@ fn single(value: Value) -> Entry {
 }
 
 /// In Spring Boot's YAML the key is the job's name.
-fn named(name: &str, job: Value) -> Entry {
+fn named(name: &str, job: Value) -> FieldEntry {
     let mut entry = single(job);
     match &entry.name {
         Some(inner) if inner != name => {
@@ -71,7 +71,7 @@ fn named(name: &str, job: Value) -> Entry {
     entry
 }
 
-fn flatten(values: Map<String, Value>, into: &mut Entry) {
+fn flatten(values: Map<String, Value>, into: &mut FieldEntry) {
     for (key, value) in values {
         let name = camel(&key);
         // An unknown name is shown as it was written.

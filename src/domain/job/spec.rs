@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::config::{ConfigFields, DEFAULT_STRATEGY, JobConfig, MAX_WORD, named_defect, text_defect};
 use super::defect::{Defect, DefectKind, Defects};
 use super::fields::{Use, field};
-use super::policy::{Kind, Policy, TooLate};
+use super::policy::{JobKind, Policy, TooLate};
 
 /// The property that holds a command job's command line, as in Elastic-Job 3.x.
 pub const COMMAND_LINE: &str = "script.command.line";
@@ -103,7 +103,7 @@ impl JobSpec {
         let given = || self.config.props.get(COMMAND_LINE).map(String::as_str);
         // In a node of 2.x it is a field.
         let field = || self.config.unused.get("scriptCommandLine").and_then(|value| value.as_str());
-        if self.policy.kind == Kind::Command { given().or_else(field) } else { None }
+        if self.policy.kind == JobKind::Command { given().or_else(field) } else { None }
     }
 
     /// Elastic-Job's error handler, if it is one that notifies somebody, and the properties that say whom.
@@ -154,7 +154,7 @@ impl JobSpec {
 
     fn streaming_defect(&self) -> Option<Defect> {
         let property = self.config.props.get(STREAMING)? == "true";
-        let Kind::Dataflow { streaming } = self.policy.kind else { return None };
+        let JobKind::Dataflow { streaming } = self.policy.kind else { return None };
         let problem = format!("the property {STREAMING} says {property}");
         let defect = Defect::new(DefectKind::Conflict, "rosterd.streaming", problem, "keep one of the two");
         (property != streaming).then(|| defect.with_value(&streaming.into()))
@@ -172,25 +172,25 @@ fn handler_defect(handler: &str) -> Option<Defect> {
 }
 
 /// The kind that Elastic-Job's fields imply: by its type, else by its properties.
-pub(super) fn implied_kind(config: &ConfigFields, job_type: &str) -> Option<Kind> {
+pub(super) fn implied_kind(config: &ConfigFields, job_type: &str) -> Option<JobKind> {
     let streaming = config.props.get(STREAMING).map(|text| text == "true");
     let field = || config.unused.get("streamingProcess").and_then(serde_json::Value::as_bool);
     match named_kind(job_type) {
-        Some(Kind::Dataflow { .. }) => {
-            Some(Kind::Dataflow { streaming: streaming.or_else(field).unwrap_or_default() })
+        Some(JobKind::Dataflow { .. }) => {
+            Some(JobKind::Dataflow { streaming: streaming.or_else(field).unwrap_or_default() })
         }
         Some(kind) => Some(kind),
-        None if config.props.contains_key(COMMAND_LINE) => Some(Kind::Command),
-        None => streaming.map(|streaming| Kind::Dataflow { streaming }),
+        None if config.props.contains_key(COMMAND_LINE) => Some(JobKind::Command),
+        None => streaming.map(|streaming| JobKind::Dataflow { streaming }),
     }
 }
 
 /// Elastic-Job's names of kinds, of all generations.
-pub(super) fn named_kind(job_type: &str) -> Option<Kind> {
+pub(super) fn named_kind(job_type: &str) -> Option<JobKind> {
     match job_type.to_ascii_uppercase().as_str() {
-        "SIMPLE" => Some(Kind::Simple),
-        "DATAFLOW" | "DATA_FLOW" => Some(Kind::Dataflow { streaming: false }),
-        "SCRIPT" => Some(Kind::Command),
+        "SIMPLE" => Some(JobKind::Simple),
+        "DATAFLOW" | "DATA_FLOW" => Some(JobKind::Dataflow { streaming: false }),
+        "SCRIPT" => Some(JobKind::Command),
         _ => None,
     }
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::super::parse_file;
 
     #[test]
-    fn a_handler_of_errors_that_tells_somebody_has_an_effect() {
+    fn a_handler_of_errors_that_tells_someone_has_an_effect() {
         let of = |kind: &str| {
             let more = "shardingTotalCount: 1\nprops: {wechat.webhook: u}\njobErrorHandlerType";
             let text = format!("jobName: a\n{more}: {kind}\n");

@@ -271,7 +271,7 @@ fn a_node_of_2x_stays_readable_for_2x() {
     let node: Value = serde_json::from_str(&stopped.unwrap().to_json()).unwrap();
     assert_eq!((&node["streamingProcess"], &node["scriptCommandLine"]), (&json!(false), &json!("true")));
     let job = JobSpec::stored("com.example.WordCountJob", stored, None).unwrap();
-    assert_eq!(job.policy().kind, Kind::Dataflow { streaming: true });
+    assert_eq!(job.policy().kind, JobKind::Dataflow { streaming: true });
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_tree_of_1x_becomes_a_job() {
     ];
     let children = children.map(|(name, data)| (name.to_owned(), data.to_owned())).into();
     let job = JobSpec::from_v1_nodes(&JobName::new("old").unwrap(), &children).unwrap();
-    assert_eq!((job.policy().kind, job.command_line()), (Kind::Command, Some("echo hello")));
+    assert_eq!((job.policy().kind, job.command_line()), (JobKind::Command, Some("echo hello")));
     assert_eq!(job.config().sharding_item_parameters.get(Item(1)), Some("b"));
     let kept = ["monitorPort", "somethingElse", "distributedListener"];
     assert_eq!(kept.map(|name| &job.policy().elastic_job[name]), [&json!("-1"), &json!("1"), &json!("x")]);
@@ -309,15 +309,15 @@ fn a_tree_of_1x_becomes_a_job() {
 }
 
 #[test]
-fn who_names_a_kind_and_who_names_streaming_says_what_a_job_is() {
+fn kind_and_streaming_say_what_a_job_is() {
     let kind = |more: &str| one(&format!("jobName: a\nshardingTotalCount: 1\n{more}")).policy().kind;
-    assert_eq!(kind("rosterd: {streaming: true}"), Kind::Dataflow { streaming: true });
-    assert_eq!(kind("rosterd: {streaming: false}"), Kind::Simple);
-    assert_eq!(kind("rosterd: {kind: dataflow}"), Kind::Dataflow { streaming: false });
-    assert_eq!(kind("props: {script.command.line: echo}"), Kind::Command);
-    assert_eq!(kind("props: {streaming.process: 'true'}"), Kind::Dataflow { streaming: true });
+    assert_eq!(kind("rosterd: {streaming: true}"), JobKind::Dataflow { streaming: true });
+    assert_eq!(kind("rosterd: {streaming: false}"), JobKind::Simple);
+    assert_eq!(kind("rosterd: {kind: dataflow}"), JobKind::Dataflow { streaming: false });
+    assert_eq!(kind("props: {script.command.line: echo}"), JobKind::Command);
+    assert_eq!(kind("props: {streaming.process: 'true'}"), JobKind::Dataflow { streaming: true });
     let streams = "jobType: DATAFLOW\nstreamingProcess: true\nrosterd: {kind: dataflow";
-    assert_eq!(kind(&format!("{streams}}}")), Kind::Dataflow { streaming: true });
+    assert_eq!(kind(&format!("{streams}}}")), JobKind::Dataflow { streaming: true });
     let both = refused(&format!("jobName: a\nshardingTotalCount: 1\n{streams}, streaming: false}}"));
     assert!(both.contains("the property streaming.process says true"), "{both}");
 }
@@ -341,7 +341,7 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     let take = |root: &str, config: &[u8]| JobSpec::from_foreign_node(&name, root, config);
     let second = take("", include_bytes!("../../../tests/data/job/node/2.x.json")).unwrap();
     assert_eq!(second.handler(), "com.example.WordCountJob");
-    assert_eq!(second.policy().kind, Kind::Dataflow { streaming: true });
+    assert_eq!(second.policy().kind, JobKind::Dataflow { streaming: true });
     assert_eq!(second.config().job_sharding_strategy_type.as_deref(), Some("ODEVITY"));
     assert!(second.config().unused.is_empty() && second.policy().elastic_job.contains_key("monitorPort"));
     // A parameter left from a higher count is allowed in a node, and a mistake in a file.
@@ -349,11 +349,11 @@ fn nodes_of_elastic_job_are_taken_over_with_their_handler_and_kind() {
     assert!(strict.contains("it has a parameter for item 2"), "{strict}");
     let third = include_bytes!("../../../tests/data/job/node/3.x.yaml");
     let class = take("com.example.Orders", third).unwrap();
-    assert_eq!((class.handler(), class.policy().kind), ("com.example.Orders", Kind::Simple));
+    assert_eq!((class.handler(), class.policy().kind), ("com.example.Orders", JobKind::Simple));
     assert_eq!(parse_file(class.to_file().as_bytes()).unwrap(), std::slice::from_ref(&class));
     // The path of a node determines the job's name.
     assert_eq!(class.config().job_name, name);
-    assert_eq!(take("SCRIPT", third).unwrap().policy().kind, Kind::Command);
+    assert_eq!(take("SCRIPT", third).unwrap().policy().kind, JobKind::Command);
     for bad in [&b"[1]"[..], b"{", b"a: 1\n---\nb: 2\n", b"{}"] {
         assert!(take("", bad).is_err(), "{bad:?}");
     }
@@ -488,7 +488,7 @@ prop_compose! {
         strategy in prop::option::of(prop::sample::select(vec!["AVG_ALLOCATION", "ODEVITY", "ROUND_ROBIN"])),
         props in prop::collection::btree_map("[a-z.]{1,8}x", text(), 0..4),
         own in (prop::option::of("[A-Z]{1,8}"), 0u64..86_400_000, prop::option::of(100u64..600_000), 1u32..=100),
-        kind in prop::sample::select(vec![Kind::Simple, Kind::Command, Kind::Dataflow { streaming: true }]),
+        kind in prop::sample::select(vec![JobKind::Simple, JobKind::Command, JobKind::Dataflow { streaming: true }]),
         kept in prop::option::of(text()),
     ) -> JobSpec {
         let [monitor, failover, misfire, disabled, overwrite] = flags;
@@ -503,7 +503,7 @@ prop_compose! {
         (fields.max_time_diff_seconds, fields.reconcile_interval_minutes) = numbers;
         fields.job_sharding_strategy_type = strategy.map(str::to_owned);
         fields.props = props;
-        if kind == Kind::Command {
+        if kind == JobKind::Command {
             fields.props.insert(COMMAND_LINE.to_owned(), "echo".to_owned());
         }
         fields.unused = kept.iter().map(|text| ("jobListenerTypes".to_owned(), json!([text]))).collect();

@@ -66,7 +66,7 @@ pub(super) fn documents(text: &str, mut budget: usize) -> Result<Vec<Value>, Unr
             Event::DocumentEnd => {
                 let Some(root) = nodes.root.take() else { continue };
                 let mut reading = Reading { nodes: &nodes.all, budget };
-                found.push(reading.value(root, Place::ROOT)?);
+                found.push(reading.value(root, YamlPosition::ROOT)?);
                 budget = reading.budget;
             }
             Event::Scalar(text, style @ (ScalarStyle::Literal | ScalarStyle::Folded), anchor, tag)
@@ -185,7 +185,7 @@ fn too_deep() -> String {
 
 /// The place of a value, as far as it determines how the value is read.
 #[derive(Clone, Copy)]
-struct Place {
+struct YamlPosition {
     depth: usize,
     /// A plain scalar is kept as written.
     text: bool,
@@ -195,7 +195,7 @@ struct Place {
     loose: bool,
 }
 
-impl Place {
+impl YamlPosition {
     const ROOT: Self = Self { depth: 0, text: false, texts_below: false, loose: false };
 
     fn below(self, at: Marker) -> Result<Self, Unread> {
@@ -223,7 +223,7 @@ impl Reading<'_, '_> {
         Ok(())
     }
 
-    fn value(&mut self, number: usize, place: Place) -> Result<Value, Unread> {
+    fn value(&mut self, number: usize, place: YamlPosition) -> Result<Value, Unread> {
         let nodes = self.nodes;
         let Some(node) = nodes.get(number) else { return Ok(Value::Null) };
         if let Is::Scalar { text, plain } = &node.is
@@ -248,7 +248,7 @@ impl Reading<'_, '_> {
     }
 
     /// Reads a node after its tag was handled, except for one of YAML's own.
-    fn bare(&mut self, node: &Node<'_>, place: Place, core: Option<&str>) -> Result<Value, Unread> {
+    fn bare(&mut self, node: &Node<'_>, place: YamlPosition, core: Option<&str>) -> Result<Value, Unread> {
         match &node.is {
             Is::Scalar { text, plain } => {
                 let value = match core {

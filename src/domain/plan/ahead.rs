@@ -7,7 +7,7 @@
 
 use super::draft::Draft;
 use super::start;
-use super::waiting::{Class, Kind, Waiting};
+use super::waiting::{Class, StartKind, Waiting};
 use crate::id::Item;
 use crate::item::Record;
 
@@ -23,7 +23,7 @@ pub(super) fn ahead(draft: &mut Draft<'_>) {
     for (item, (_, record)) in records.range(..Item(rules.items)) {
         if let Some(seat) = draft.seat(*item).filter(|_| plain(draft, *item, record)) {
             let waiting = Waiting { class: Class::Fire, fire, job: job.name.clone(), item: *item };
-            draft.seats[seat].wanted.push((waiting, Kind::Due));
+            draft.seats[seat].wanted.push((waiting, StartKind::Due));
         }
     }
     for seat in 0..draft.seats.len() {

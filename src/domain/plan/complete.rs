@@ -4,7 +4,7 @@
 use super::draft::Draft;
 use super::{Entry, Report, Reported, progressed};
 use crate::id::Item;
-use crate::item::{Event, Outcome};
+use crate::item::{ItemEvent, Outcome};
 use crate::mutants;
 use crate::txn::{Guard, Write};
 
@@ -46,7 +46,7 @@ fn end(draft: &mut Draft<'_>, item: Item, report: &Report) -> bool {
     let at = draft.facts.now;
     let reported = !matches!(report.ended, Reported::Forgotten(_));
     let requeue = again && draft.requeues(item) && (reported || draft.outlives(&run));
-    let event = Event::End { outcome, at, reported, requeue };
+    let event = ItemEvent::End { outcome, at, reported, requeue };
     let why = || match report.ended {
         Reported::Skipped => format!("{} of {} is skipped: it was held", run.source, run.fire),
         Reported::Forgotten(_) => {

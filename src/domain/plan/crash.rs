@@ -4,7 +4,7 @@
 use super::Entry;
 use super::draft::Draft;
 use crate::id::{Item, Token};
-use crate::item::{Event, Outcome, Running, Source};
+use crate::item::{ItemEvent, Outcome, Running, Source};
 use crate::mutants;
 use crate::txn::{Guard, Write};
 
@@ -37,8 +37,8 @@ fn is_dead(draft: &Draft<'_>, run: &Running) -> bool {
 fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
     let at = draft.facts.now;
     let requeue =
-        draft.requeues(item) && draft.outlives(&run) && !mutants::is_on(mutants::VERDICT_FORGETS_FAILOVER);
-    let event = Event::End { outcome: Outcome::Crashed, at, reported: false, requeue };
+        draft.requeues(item) && draft.outlives(&run) && !mutants::is_on(mutants::EXPIRY_FORGETS_FAILOVER);
+    let event = ItemEvent::End { outcome: Outcome::Crashed, at, reported: false, requeue };
     if !draft
         .apply(item, event, || format!("{} of {} crashed: {} is dead", run.source, run.fire, run.instance))
     {
@@ -66,9 +66,9 @@ fn bury(draft: &mut Draft<'_>, item: Item, token: Token, run: Running) {
 fn give_up(draft: &mut Draft<'_>, item: Item) {
     let at = draft.facts.now;
     let job = draft.name();
-    if draft
-        .apply(item, Event::GiveUp { at }, || "its crashed run is given up: failover does not apply".into())
-    {
+    if draft.apply(item, ItemEvent::GiveUp { at }, || {
+        "its crashed run is given up: failover does not apply".into()
+    }) {
         draft.guard_generation();
         draft.write(Write::FailoverItem { job, item, crashed: None });
     }

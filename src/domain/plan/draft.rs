@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::waiting::Wanted;
 use super::{Entry, Facts, FireResult, Hosted, Plan, Reason};
 use crate::id::{InstanceId, Item, JobName, Version};
-use crate::item::{Event, Record, Running};
+use crate::item::{ItemEvent, Record, Running};
 use crate::mutants;
 use crate::time::Time;
 use crate::txn::{Guard, Purpose, Write};
@@ -136,10 +136,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Applies one row of the transition table; an illegal event is a bug in the planner, and is dropped.
-    pub(super) fn apply(&mut self, item: Item, event: Event, why: impl FnOnce() -> String) -> bool {
+    pub(super) fn apply(&mut self, item: Item, event: ItemEvent, why: impl FnOnce() -> String) -> bool {
         let Some(record) = self.record(item) else { return false };
         let applied = match &event {
-            Event::Start(_) | Event::Claim(_) => record.above(self.facts.given).apply(&event),
+            ItemEvent::Start(_) | ItemEvent::Claim(_) => record.above(self.facts.given).apply(&event),
             _ => record.apply(&event),
         };
         match applied {

@@ -8,10 +8,10 @@
 use std::fmt;
 
 use super::draft::Draft;
-use super::waiting::{Class, Kind, Waiting, Wanted};
+use super::waiting::{Class, StartKind, Waiting, Wanted};
 use super::{Facts, FireResult};
 use crate::id::Item;
-use crate::item::{Event, Missed, Record, State};
+use crate::item::{ItemEvent, Missed, Record, State};
 use crate::mutants;
 use crate::time::Time;
 use crate::view::{Job, Timeline};
@@ -99,12 +99,12 @@ pub(super) fn candidate(draft: &Draft<'_>, item: Item) -> Option<Wanted> {
     }
     let due = || draft.timeline.of(record).next(record.last_fire).filter(|due| *due <= draft.facts.now);
     let (class, fire, kind) = if let Some(marked) = record.misfire.filter(|_| !job.paused) {
-        (Class::Misfire, marked, Kind::Misfire)
+        (Class::Misfire, marked, StartKind::Misfire)
     } else if let Some(due) = due().filter(|_| !job.paused) {
-        (Class::Fire, due, Kind::Due)
+        (Class::Fire, due, StartKind::Due)
     } else {
         let trigger = job.triggers.get(&item)?;
-        (Class::Fire, trigger.at, Kind::Manual(trigger.id.clone()))
+        (Class::Fire, trigger.at, StartKind::Manual(trigger.id.clone()))
     };
     Some((Waiting { class, fire, job: job.name.clone(), item }, kind))
 }
@@ -179,7 +179,7 @@ impl Settling<'_, '_> {
             let why = || format!("ALARM: its last fire {last} lies in the future and is set back to {now}");
             let config = self.draft.job.spec.config();
             let schedule = (config.cron.clone().unwrap_or_default(), config.zone().to_owned());
-            if self.draft.apply(self.item, Event::Cap { last_fire: now, schedule }, why) {
+            if self.draft.apply(self.item, ItemEvent::Cap { last_fire: now, schedule }, why) {
                 self.draft.guard_generation();
             }
         }
@@ -261,9 +261,9 @@ impl Settling<'_, '_> {
         };
         let count = if first == latest { 1 } else { timeline.count(last, latest) };
         let event = match result {
-            FireResult::Misfired => Event::Misfire { latest, count },
-            FireResult::Skipped => Event::Skip { latest, count },
-            FireResult::Missed(reason) => Event::Miss { latest, count, reason },
+            FireResult::Misfired => ItemEvent::Misfire { latest, count },
+            FireResult::Skipped => ItemEvent::Skip { latest, count },
+            FireResult::Missed(reason) => ItemEvent::Miss { latest, count, reason },
         };
         let said = || match count {
             1 => format!("{first} is {result}: {why}"),
@@ -289,7 +289,7 @@ impl Settling<'_, '_> {
             _ => return,
         };
         let said = || format!("the misfire of {marked} will not be run: {why}");
-        if self.draft.apply(self.item, Event::DropMisfire { reason }, said) {
+        if self.draft.apply(self.item, ItemEvent::DropMisfire { reason }, said) {
             self.draft.guard_generation();
             self.draft.not_run(self.item, marked, marked, 1, FireResult::Missed(reason));
         }

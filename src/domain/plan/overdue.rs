@@ -4,7 +4,7 @@
 use super::Entry;
 use super::draft::Draft;
 use crate::id::{Item, Version};
-use crate::item::{Event, Outcome, Running};
+use crate::item::{ItemEvent, Outcome, Running};
 use crate::mutants;
 use crate::time::Time;
 use crate::txn::Guard;
@@ -53,7 +53,7 @@ fn attachment(draft: &Draft<'_>, run: &Running) -> Option<Version> {
 fn take_away(draft: &mut Draft<'_>, item: Item, run: Running, attachment: Version) {
     let (at, outcome) = (draft.facts.now, Outcome::TimedOut);
     let token = draft.record(item).map_or_else(Default::default, |record| record.token);
-    let event = Event::End { outcome, at, reported: false, requeue: false };
+    let event = ItemEvent::End { outcome, at, reported: false, requeue: false };
     if !draft.apply(item, event, || format!("{} of {} timed out on {}", run.source, run.fire, run.instance)) {
         return;
     }

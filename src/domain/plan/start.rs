@@ -3,10 +3,10 @@
 //! worker: items of other jobs wait in the same order.
 
 use super::draft::{Draft, Seat};
-use super::waiting::{Class, Kind, Waiting, Wanted};
+use super::waiting::{Class, StartKind, Waiting, Wanted};
 use super::{Entry, due, overdue};
 use crate::id::{Item, Token};
-use crate::item::{Event, Record, Running, Source, State};
+use crate::item::{ItemEvent, Record, Running, Source, State};
 use crate::mutants;
 use crate::snapshot::Stage;
 use crate::time::Time;
@@ -56,7 +56,7 @@ fn offer_crashed(draft: &mut Draft<'_>) {
         let seats = (0..draft.seats.len()).filter(|at| draft.seats[*at].eligible);
         let Some(taker) = seats.max_by_key(|at| (left(*at), std::cmp::Reverse(*at))) else { return };
         room[taker] -= 1;
-        draft.seats[taker].wanted.push((waiting, Kind::Failover));
+        draft.seats[taker].wanted.push((waiting, StartKind::Failover));
     }
 }
 
@@ -98,18 +98,18 @@ fn serve(draft: &mut Draft<'_>, seat: usize, wanted: &mut Vec<Wanted>, left: &mu
     settled || draft.plan.more
 }
 
-fn scheduled(kind: &Kind) -> bool {
-    matches!(kind, Kind::Due | Kind::Misfire)
+fn scheduled(kind: &StartKind) -> bool {
+    matches!(kind, StartKind::Due | StartKind::Misfire)
 }
 
-pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &Kind) -> bool {
+pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind: &StartKind) -> bool {
     let (facts, job, item) = (draft.facts, draft.job, waiting.item);
     let (instance, worker) = (draft.seats[seat].instance, &draft.seats[seat].hosted.worker);
     let (source, trigger) = match kind {
-        Kind::Due => (Source::NormalTrigger, None),
-        Kind::Misfire => (Source::Misfire, None),
-        Kind::Manual(id) => (Source::Manual, Some(id.clone())),
-        Kind::Failover => (Source::Failover, None),
+        StartKind::Due => (Source::NormalTrigger, None),
+        StartKind::Misfire => (Source::Misfire, None),
+        StartKind::Manual(id) => (Source::Manual, Some(id.clone())),
+        StartKind::Failover => (Source::Failover, None),
     };
     let run = Running {
         fire: waiting.fire,
@@ -125,8 +125,11 @@ pub(super) fn begin(draft: &mut Draft<'_>, seat: usize, waiting: &Waiting, kind:
             _ => 0,
         },
     };
-    let event =
-        if source == Source::Failover { Event::Claim(run.clone()) } else { Event::Start(run.clone()) };
+    let event = if source == Source::Failover {
+        ItemEvent::Claim(run.clone())
+    } else {
+        ItemEvent::Start(run.clone())
+    };
     if !draft.apply(item, event, || format!("{source} of {} starts on {instance}", waiting.fire)) {
         return false;
     }

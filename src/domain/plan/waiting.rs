@@ -29,7 +29,7 @@ pub struct Waiting {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum StartKind {
     Due,
     Misfire,
     Manual(TriggerId),
@@ -37,4 +37,4 @@ pub(super) enum Kind {
 }
 
 /// What could be started, and how.
-pub(super) type Wanted = (Waiting, Kind);
+pub(super) type Wanted = (Waiting, StartKind);

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn day_rules_are_told_apart() {
+    fn day_rules_are_distinguished() {
         let days = |dom, dow| days(dom, dow).unwrap();
         assert_eq!(
             days("1,15,L,L-2,3W,LW,L-3W", "?"),

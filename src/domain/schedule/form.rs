@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused_and_what_it_may_mean_is_said() {
+    fn what_is_not_a_span_is_refused_with_a_suggestion() {
         for (text, told, instead) in [
             ("", "it is not a span", None),
             ("5", "it is not a span", None),

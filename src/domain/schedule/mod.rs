@@ -33,7 +33,7 @@ use jiff::tz::TimeZone;
 
 pub use error::ScheduleError;
 use readings::Readings;
-pub(crate) use recent::Recent;
+pub(crate) use recent::RecentTimes;
 use walk::{Mode, Stretch, Walk};
 use wall::Wall;
 
@@ -63,7 +63,7 @@ pub struct Schedule {
     parsed: Arc<Parsed>,
     gap: GapPolicy,
     /// Until a job has fired, every plan asks for the same fire.
-    recent: Arc<Recent>,
+    recent: Arc<RecentTimes>,
 }
 
 struct Parsed {

@@ -9,25 +9,25 @@ const KEPT: usize = 4;
 
 /// The last answers, the latest first.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<[Option<Answer>; KEPT]>);
+pub(crate) struct RecentTimes(Mutex<[Option<NextTime>; KEPT]>);
 
 /// Holds for every question from the one that was asked up to the answer.
 #[derive(Debug, Clone, Copy)]
-struct Answer {
+struct NextTime {
     asked: Time,
     next: Option<Time>,
 }
 
-impl Answer {
+impl NextTime {
     fn holds(&self, after: Time) -> bool {
         self.asked <= after && self.next.is_none_or(|next| after < next)
     }
 }
 
-impl Recent {
+impl RecentTimes {
     /// The first time after `after`: a known one, or what `search` finds.
     pub(crate) fn next(&self, after: Time, search: impl FnOnce() -> Option<Time>) -> Option<Time> {
-        let known = |answers: &[Option<Answer>; KEPT]| {
+        let known = |answers: &[Option<NextTime>; KEPT]| {
             answers.iter().flatten().find(|answer| answer.holds(after)).map(|answer| answer.next)
         };
         if let Some(next) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -36,7 +36,7 @@ impl Recent {
         let next = search();
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.rotate_right(1);
-        answers[0] = Some(Answer { asked: after, next });
+        answers[0] = Some(NextTime { asked: after, next });
         next
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_found_again_between_question_and_answer_only() {
-        let recent = Recent::default();
+        let recent = RecentTimes::default();
         let mut searches = 0;
         let mut ask = |after: i64| {
             let next = recent.next(Time(after), || {

@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn only_the_items_of_the_one_who_left_move() {
+    fn only_the_items_of_the_worker_that_left_move() {
         let current = r#"{"A":[0,3,6],"B":[1,4,7],"C":[2,5,8]}"#;
         assert_eq!(sticky("CA", 9, current), r#"{"A":[0,3,6,7],"C":[1,2,4,5,8]}"#);
     }
 
     #[test]
-    fn one_who_joins_gets_one_share_and_no_more() {
+    fn a_worker_that_joins_gets_one_share_and_no_more() {
         let current = r#"{"A":[0,3,6],"B":[1,4,7],"C":[2,5,8]}"#;
         assert_eq!(sticky("DCBA", 9, current), r#"{"A":[0,3],"B":[1,4],"C":[2,5,8],"D":[6,7]}"#);
     }

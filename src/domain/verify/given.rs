@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_an_item_and_ran_nothing_is_told() {
+    fn an_owner_that_ran_nothing_is_listed() {
         let given = [
             given(10, &[("a", &[0, 1])]),
             given(20, &[("a", &[0]), ("b", &[1])]),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_the_part_that_is_not_said_has_what_it_had() {
+    fn owners_that_a_partial_row_omits_keep_what_they_had() {
         let part = Given { whole: false, ..given(20, &[("a", &[0])]) };
         let found = add_idle(Vec::new(), &[given(10, &[("b", &[0, 1])]), part], 0);
         assert_eq!(found, [owner(0, "b", [10, 20], 0), owner(0, "a", [20, 0], 0), owner(1, "b", [10, 0], 0)]);

@@ -55,7 +55,7 @@ pub enum RecordedResult<'a> {
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     runs: BTreeMap<(String, u32, u64), Kept>,
-    due: BTreeMap<(String, u32), Known>,
+    due: BTreeMap<(String, u32), KnownItem>,
     unknown: Vec<Line>,
     given: BTreeMap<Assignment, Time>,
     trace: Trace,
@@ -66,7 +66,7 @@ pub struct TraceBuilder {
 type Assignment = (String, u64, Vec<(String, Vec<(u32, u32)>)>, bool);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownItem {
     /// Something is known of an earlier scheduled time.
     earlier: bool,
 }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn due_times_are_counted_and_what_vanished_is_judged() {
+    fn scheduled_times_are_counted_and_lost_ones_are_faults() {
         let tell = |whole| {
             let mut builder = TraceBuilder::default();
             let result = [

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fault::{Fault, RunId};
 use super::line::{Line, What};
-use super::run::{Run, Verdict};
+use super::run::{AuditedRun, Verdict};
 use crate::time::Time;
 
 /// Judges the lines. `waking`: how many nanoseconds a process that was frozen may continue with a run that was given
@@ -16,11 +16,11 @@ pub fn judge(lines: &[Line], waking: u64) -> Verdict {
     for line in lines {
         log.take(line);
     }
-    let mut runs: Vec<Run> = log.runs.into_values().collect();
+    let mut runs: Vec<AuditedRun> = log.runs.into_values().collect();
     // If two started at the same time, the lower token comes first.
     runs.sort_by_key(|run| (run.start, run.token));
     let mut faults = log.faults;
-    let mut by_item: BTreeMap<(&str, u32), Vec<&Run>> = BTreeMap::new();
+    let mut by_item: BTreeMap<(&str, u32), Vec<&AuditedRun>> = BTreeMap::new();
     for run in &runs {
         by_item.entry((&run.job, run.item)).or_default().push(run);
     }
@@ -61,7 +61,7 @@ type Still = BTreeMap<String, Vec<(u64, u64)>>;
 
 #[derive(Default)]
 struct Log {
-    runs: BTreeMap<Key, Run>,
+    runs: BTreeMap<Key, AuditedRun>,
     /// The process that first started each token.
     starters: BTreeMap<(String, u32, u64), String>,
     still: Still,
@@ -120,7 +120,7 @@ impl Log {
         self.faults.push(Fault::new("no_outcome", text, vec![id]));
     }
 
-    fn run(&mut self, line: &Line) -> Option<&mut Run> {
+    fn run(&mut self, line: &Line) -> Option<&mut AuditedRun> {
         self.runs.get_mut(&(line.worker.clone(), line.job.clone(), line.item, line.token))
     }
 
@@ -142,7 +142,7 @@ impl Log {
     fn begin(&mut self, line: &Line) {
         let Line { job, item, token, worker, attempt, .. } = line;
         self.due.accounted.insert((job.clone(), *item, line.fire));
-        let begun = Run::begun(line);
+        let begun = AuditedRun::begun(line);
         let mut fault = |rule, what: String, runs: Vec<RunId>| {
             let text = format!("{job}/{item}: token {token} on {worker} {what}");
             self.faults.push(Fault::new(rule, text, runs));
@@ -170,7 +170,7 @@ impl Log {
 
 /// Until when a run's process is frozen, if it is at `at`. A process that woke a moment before, and was frozen when the
 /// run's lease ended, may not have noticed that yet.
-fn still_until(still: &Still, run: &Run, at: u64, waking: u64) -> Option<u64> {
+fn still_until(still: &Still, run: &AuditedRun, at: u64, waking: u64) -> Option<u64> {
     let believed = run.believed(at);
     let unnoticed = |from: u64, until: u64| {
         believed.is_some_and(|end| (from..until).contains(&end)) && at < until.saturating_add(waking)
@@ -184,8 +184,8 @@ fn still_until(still: &Still, run: &Run, at: u64, waking: u64) -> Option<u64> {
 /// A later run of an item may start only if the earlier one has stopped, or cannot work because its process is frozen
 /// and its lease has expired; after waking it must do nothing but stop. A run that never ends is reported once, not
 /// with every run after it.
-fn overlaps(name: &str, runs: &[&Run], still: &Still, waking: u64, faults: &mut Vec<Fault>) {
-    let mut open: Vec<&Run> = Vec::new();
+fn overlaps(name: &str, runs: &[&AuditedRun], still: &Still, waking: u64, faults: &mut Vec<Fault>) {
+    let mut open: Vec<&AuditedRun> = Vec::new();
     for later in runs {
         open.retain(|earlier| {
             let found = overlap(earlier, later, still, waking);
@@ -202,13 +202,18 @@ fn overlaps(name: &str, runs: &[&Run], still: &Still, waking: u64, faults: &mut 
 }
 
 /// Whether runs that start after `at` could still overlap the run.
-fn matters_after(run: &Run, at: u64) -> bool {
+fn matters_after(run: &AuditedRun, at: u64) -> bool {
     let believed = || run.leases.last().is_some_and(|(_, until)| *until > at);
     run.until() > at || run.how.is_none() && run.told.is_none() && believed()
 }
 
 /// What is wrong with the later run's start, if anything.
-fn overlap(earlier: &Run, later: &Run, still: &Still, waking: u64) -> Vec<(&'static str, &'static str)> {
+fn overlap(
+    earlier: &AuditedRun,
+    later: &AuditedRun,
+    still: &Still,
+    waking: u64,
+) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     // A killed process has stopped, but the rest of its lease counts all the same.
     let over = earlier.how.is_some() && earlier.until() <= later.start || earlier.told.is_some();
@@ -232,7 +237,7 @@ fn overlap(earlier: &Run, later: &Run, still: &Still, waking: u64) -> Vec<(&'sta
 }
 
 /// An item's tokens increase with every run.
-fn tokens(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
+fn tokens(name: &str, runs: &[&AuditedRun], faults: &mut Vec<Fault>) {
     for pair in runs.windows(2) {
         let (before, token) = (pair[0].token, pair[1].token);
         if token <= before {
@@ -243,11 +248,11 @@ fn tokens(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
 }
 
 /// A scheduled time is run as such at most once per item, and taken over only while no outcome of it was recorded.
-fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
-    let mut seen: BTreeMap<i64, &Run> = BTreeMap::new();
-    let mut last: BTreeMap<i64, &Run> = BTreeMap::new();
+fn once_per_fire(name: &str, runs: &[&AuditedRun], faults: &mut Vec<Fault>) {
+    let mut seen: BTreeMap<i64, &AuditedRun> = BTreeMap::new();
+    let mut last: BTreeMap<i64, &AuditedRun> = BTreeMap::new();
     for run in runs {
-        let mut fault = |before: &Run, text: String| {
+        let mut fault = |before: &AuditedRun, text: String| {
             faults.push(Fault::new("once_per_fire", text, vec![before.id(), run.id()]));
         };
         if run.source == "NORMAL_TRIGGER"
@@ -268,6 +273,6 @@ fn once_per_fire(name: &str, runs: &[&Run], faults: &mut Vec<Fault>) {
 }
 
 /// An outcome after which nothing is run again.
-fn settled(run: &Run) -> Option<&str> {
+fn settled(run: &AuditedRun) -> Option<&str> {
     run.settled.as_deref().filter(|outcome| FINAL.contains(outcome))
 }

@@ -27,7 +27,7 @@ pub use fault::{Fault, RunId};
 pub use judge::judge;
 pub use line::{Line, Unreadable, What, read, read_all};
 pub use owner::Owner;
-pub use run::{Run, Verdict};
+pub use run::{AuditedRun, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// One execution of one item: all attempts under one token in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct AuditedRun {
     /// Its job.
     pub job: String,
     /// Its item.
@@ -43,7 +43,7 @@ pub struct Run {
     pub(super) leases: Vec<(u64, u64)>,
 }
 
-impl Run {
+impl AuditedRun {
     /// The owner of the item, as far as this run shows.
     fn had(&self) -> Owner {
         Owner {
@@ -110,7 +110,7 @@ impl Run {
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
     /// All runs, in order of their starts.
-    pub runs: Vec<Run>,
+    pub runs: Vec<AuditedRun>,
     /// The violations.
     pub faults: Vec<Fault>,
 }
@@ -126,12 +126,12 @@ impl Verdict {
     }
 
     /// Runs of a job.
-    pub fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Run> {
+    pub fn of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a AuditedRun> {
         self.runs.iter().filter(move |run| run.job == job)
     }
 
     /// Runs of a job for this reason.
-    pub fn by_source<'a>(&'a self, job: &'a str, source: &'a str) -> Vec<&'a Run> {
+    pub fn by_source<'a>(&'a self, job: &'a str, source: &'a str) -> Vec<&'a AuditedRun> {
         self.of(job).filter(|run| run.source == source).collect()
     }
 
@@ -153,7 +153,7 @@ impl Verdict {
     pub fn table(&self) -> String {
         let from = self.runs.iter().map(|run| run.start).min().unwrap_or_default();
         let ms = |at: u64| at.saturating_sub(from) / 1_000_000;
-        let line = |run: &Run| {
+        let line = |run: &AuditedRun| {
             let stop = run.stop.map_or_else(|| "never".to_owned(), |stop| ms(stop).to_string());
             let (job, item, token, fire, source) = (&run.job, run.item, run.token, run.fire, &run.source);
             let (worker, start, how, detail) = (&run.worker, ms(run.start), run.how, &run.detail);

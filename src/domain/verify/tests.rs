@@ -56,7 +56,7 @@ fn overlaps_are_found_whatever_the_order_of_the_lines() {
 }
 
 #[test]
-fn a_run_that_stands_still_may_be_replaced_if_it_stops_when_it_wakes() {
+fn a_frozen_run_may_be_replaced_if_it_stops_when_it_wakes() {
     let frozen = |how, waking| {
         let lines = [
             line(1, "a", What::Start, 1),
@@ -216,7 +216,7 @@ fn what_is_taken_over_after_its_outcome_was_written_down_is_found() {
 }
 
 #[test]
-fn due_times_of_which_nothing_became_and_runs_that_were_lost_are_found() {
+fn scheduled_times_without_a_result_and_runs_that_were_lost_are_found() {
     let due = |fire, item| Line { fire, item, ..line(9, "", What::Scheduled, 0) };
     let lines = [
         line(1, "a", What::Start, 1),
@@ -289,7 +289,7 @@ fn a_fault_names_the_lines_that_prove_it() {
 }
 
 #[test]
-fn who_began_a_run_first_is_told_beside_who_began_it_again() {
+fn the_first_worker_of_a_run_is_shown_beside_the_next() {
     let twice = [line(1, "a", What::Start, 1), line(2, "a", What::End, 1), line(3, "b", What::Start, 1)];
     let faults = judge(&twice, u64::MAX).faults;
     let fault = faults.iter().find(|fault| fault.rule == "started_twice").unwrap();
@@ -297,7 +297,7 @@ fn who_began_a_run_first_is_told_beside_who_began_it_again() {
 }
 
 #[test]
-fn who_is_let_go_stands_still_no_more() {
+fn a_worker_whose_run_was_given_away_no_longer_counts_as_frozen() {
     let at = |begins| {
         broken(&[
             line(1, "a", What::Start, 1),
@@ -341,7 +341,7 @@ fn a_run_is_held_against_all_that_begin_before_it_has_stopped_and_is_believed_no
 }
 
 #[test]
-fn owners_are_those_who_ran_an_item_in_a_row() {
+fn owners_are_the_workers_that_ran_an_item_in_a_row() {
     let lines = [
         line(1, "a", What::Start, 1),
         line(2, "a", What::End, 1),
@@ -366,7 +366,7 @@ fn a_strict_reader_passes_over_nothing_but_a_torn_end() {
 }
 
 #[test]
-fn many_runs_of_one_item_are_judged_in_no_time() {
+fn many_runs_of_one_item_are_audited_quickly() {
     let lines: Vec<Line> = (0..30_000_u64)
         .flat_map(|n| {
             let about = |line: Line| Line { fire: n as i64, source: "NORMAL_TRIGGER".into(), ..line };

@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use super::link::Trouble;
-use crate::owners::{KnownAssignment, OpenAssignment, RecordedAssignment, Step, steps};
+use crate::owners::{AssignmentStep, KnownAssignment, OpenAssignment, RecordedAssignment, steps};
 
 /// Writes assignments in the order in which they were seen. A transaction holds its turn until it ends.
 pub(super) async fn put(
@@ -62,10 +62,10 @@ async fn open(client: &Client, assignment: &RecordedAssignment) -> Result<Vec<Op
 }
 
 /// Writes all ends at once: a job may have very many items.
-async fn end(client: &Client, at: i64, steps: &[Step<'_>]) -> Result<(), Trouble> {
+async fn end(client: &Client, at: i64, steps: &[AssignmentStep<'_>]) -> Result<(), Trouble> {
     let ends = || {
         steps.iter().filter_map(|step| match step {
-            Step::End { id, why } => Some((*id, *why)),
+            AssignmentStep::End { id, why } => Some((*id, *why)),
             _ => None,
         })
     };
@@ -80,11 +80,11 @@ async fn begin(
     client: &Client,
     at: i64,
     assignment: &RecordedAssignment,
-    steps: &[Step<'_>],
+    steps: &[AssignmentStep<'_>],
 ) -> Result<(), Trouble> {
     let (mut items, mut owners, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for step in steps {
-        if let Step::Begin { item, instance, why } = step {
+        if let AssignmentStep::Begin { item, instance, why } = step {
             items.push(item.0.cast_signed());
             owners.push(*instance);
             reasons.push(*why);
@@ -104,20 +104,20 @@ async fn take(
     client: &Client,
     at: i64,
     assignment: &RecordedAssignment,
-    step: &Step<'_>,
+    step: &AssignmentStep<'_>,
 ) -> Result<(), Trouble> {
     match step {
-        Step::End { .. } | Step::Begin { .. } => {}
-        Step::Explain { id, why } => {
+        AssignmentStep::End { .. } | AssignmentStep::Begin { .. } => {}
+        AssignmentStep::Explain { id, why } => {
             client.execute("UPDATE assignments SET reason = $2 WHERE id = $1", &[id, why]).await?;
         }
-        Step::Know => {
+        AssignmentStep::Know => {
             let generation = assignment.generation.cast_signed();
             let sql = "INSERT INTO assigned VALUES ($1, $2, $3, $4) ON CONFLICT (job) DO UPDATE SET \
                        incarnation = excluded.incarnation, generation = excluded.generation, at = excluded.at";
             client.execute(sql, &[&assignment.job, &assignment.incarnation, &generation, &at]).await?;
         }
-        Step::Forget => {
+        AssignmentStep::Forget => {
             client.execute("DELETE FROM assigned WHERE job = $1", &[&assignment.job]).await?;
         }
     }

@@ -17,7 +17,7 @@ use super::lately;
 use super::link::{Address, Link, Trouble};
 use super::rows::{Conditions, Page, QueryError, RUN, parsed, run, take};
 use crate::numbers::unsigned;
-use crate::port::{Answer, DAY, HOUR, Intervals, Known, Paged, Shelves, Tally};
+use crate::port::{DAY, HOUR, Intervals, ItemHistory, Paged, ShelfAnswer, Shelves, Tally};
 use crate::rows::{
     EventFilter, EventKind, EventRow, NotRunRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
     RunState, result_named,
@@ -98,40 +98,40 @@ async fn deferred<T>(
 }
 
 impl Shelves for Library {
-    fn runs(&self, filter: RunFilter, page: Paged<RunRow>) -> Answer<'_, Paged<RunRow>> {
+    fn runs(&self, filter: RunFilter, page: Paged<RunRow>) -> ShelfAnswer<'_, Paged<RunRow>> {
         Box::pin(async move {
             let (filter, page) = (Arc::new(filter), Arc::new(Mutex::new(Some(page))));
             self.ask(|client| runs(client, filter.clone(), page.clone())).await
         })
     }
 
-    fn events(&self, filter: EventFilter, page: Paged<EventRow>) -> Answer<'_, Paged<EventRow>> {
+    fn events(&self, filter: EventFilter, page: Paged<EventRow>) -> ShelfAnswer<'_, Paged<EventRow>> {
         Box::pin(async move {
             let (filter, page) = (Arc::new(filter), Arc::new(Mutex::new(Some(page))));
             self.ask(|client| events(client, filter.clone(), page.clone())).await
         })
     }
 
-    fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>> {
+    fn owners(&self, filter: OwnerFilter, page: Paged<OwnerRow>) -> ShelfAnswer<'_, Paged<OwnerRow>> {
         Box::pin(async move {
             let (filter, page) = (Arc::new(filter), Arc::new(Mutex::new(Some(page))));
             self.ask(|client| lately::owners(client, filter.clone(), page.clone())).await
         })
     }
 
-    fn attempts(&self, job: JobName, item: Item, token: Token) -> Answer<'_, Vec<RunRow>> {
+    fn attempts(&self, job: JobName, item: Item, token: Token) -> ShelfAnswer<'_, Vec<RunRow>> {
         Box::pin(async move { self.ask(|client| lately::attempts(client, job.clone(), item, token)).await })
     }
 
-    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse> {
+    fn pulse(&self, runs: Time, missed: Time) -> ShelfAnswer<'_, Pulse> {
         Box::pin(async move { self.ask(|client| lately::pulse(client, runs, missed)).await })
     }
 
-    fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>> {
+    fn recent(&self, job: JobName, from: Time) -> ShelfAnswer<'_, Vec<Recent>> {
         Box::pin(async move { self.ask(|client| recent(client, job.clone(), from)).await })
     }
 
-    fn not_run(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<NotRunRow>> {
+    fn not_run(&self, job: JobName, from: Time, to: Time) -> ShelfAnswer<'_, Vec<NotRunRow>> {
         Box::pin(async move {
             self.ask(|client| {
                 let job = job.clone();
@@ -141,11 +141,17 @@ impl Shelves for Library {
         })
     }
 
-    fn known(&self, job: JobName, items: Vec<Item>, from: Time, to: Time) -> Answer<'_, Vec<Known>> {
+    fn known(
+        &self,
+        job: JobName,
+        items: Vec<Item>,
+        from: Time,
+        to: Time,
+    ) -> ShelfAnswer<'_, Vec<ItemHistory>> {
         Box::pin(async move { self.ask(|client| known(client, job.clone(), items.clone(), from, to)).await })
     }
 
-    fn tallies(&self, asked: Intervals) -> Answer<'_, Vec<Tally>> {
+    fn tallies(&self, asked: Intervals) -> ShelfAnswer<'_, Vec<Tally>> {
         Box::pin(async move { self.ask(|client| tallies(client, asked.clone())).await })
     }
 }
@@ -282,7 +288,7 @@ async fn known(
     items: Vec<Item>,
     from: Time,
     to: Time,
-) -> Result<Vec<Known>, QueryError> {
+) -> Result<Vec<ItemHistory>, QueryError> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let numbers: Vec<i32> = items.iter().map(|item| item.0.cast_signed()).collect();
     let found = known_at_once(&client, &job, &numbers, from, to).await;
@@ -290,7 +296,7 @@ async fn known(
         client.batch_execute("COMMIT").await?;
     }
     let (mut runs, mut by_item, latest) = found?;
-    let known = items.into_iter().map(|item| Known {
+    let known = items.into_iter().map(|item| ItemHistory {
         item,
         runs: runs.remove(&item).unwrap_or_default(),
         gaps: by_item.remove(&item).unwrap_or_default(),

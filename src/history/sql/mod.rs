@@ -1,4 +1,4 @@
-//! All SQL of the history in SQLite, and nothing else: the tables and their upkeep ([`Store`], here), writes
+//! All SQL of the history in SQLite, and nothing else: the tables and their upkeep ([`HistoryFile`], here), writes
 //! ([`Batch`]) and reads ([`Shelf`]). Times are milliseconds since 1970 UTC, names are those of `rows`. The writer's
 //! thread owns the store; the reader asks [`FileShelves`], this folder's side of the port.
 //!
@@ -186,11 +186,11 @@ pub(super) fn is_the_rows_fault(error: &rusqlite::Error) -> bool {
 
 /// The history, for its writer.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct HistoryFile {
     db: Connection,
 }
 
-impl Store {
+impl HistoryFile {
     /// Opens or creates the file and migrates it to this version's schema.
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         private::make_or_close(path)?;

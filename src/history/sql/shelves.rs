@@ -11,7 +11,7 @@ use rosterd_domain::time::Time;
 use tokio::sync::Semaphore;
 
 use super::Shelf;
-use crate::port::{Answer, Intervals, Known, Paged, Shelves, Tally};
+use crate::port::{Intervals, ItemHistory, Paged, ShelfAnswer, Shelves, Tally};
 use crate::rows::{
     EventFilter, EventRow, NotRunRow, OwnerFilter, OwnerRow, Pulse, Recent, RunFilter, RunRow,
 };
@@ -44,7 +44,7 @@ impl FileShelves {
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Shelf) -> Result<T, HistoryError> + Send + 'static,
-    ) -> Answer<'_, T> {
+    ) -> ShelfAnswer<'_, T> {
         let unavailable = |error: &dyn std::fmt::Display| HistoryError::Unavailable(error.to_string());
         let inner = self.inner.clone();
         Box::pin(async move {
@@ -60,7 +60,7 @@ impl FileShelves {
 }
 
 impl Shelves for FileShelves {
-    fn runs(&self, filter: RunFilter, mut page: Paged<RunRow>) -> Answer<'_, Paged<RunRow>> {
+    fn runs(&self, filter: RunFilter, mut page: Paged<RunRow>) -> ShelfAnswer<'_, Paged<RunRow>> {
         self.ask(move |shelf| {
             shelf.runs(&filter, page.after, |at, run| {
                 let bytes = run.error.len() + run.output.len();
@@ -70,7 +70,7 @@ impl Shelves for FileShelves {
         })
     }
 
-    fn events(&self, filter: EventFilter, mut page: Paged<EventRow>) -> Answer<'_, Paged<EventRow>> {
+    fn events(&self, filter: EventFilter, mut page: Paged<EventRow>) -> ShelfAnswer<'_, Paged<EventRow>> {
         self.ask(move |shelf| {
             shelf.events(&filter, page.after, |at, event| {
                 let bytes = event.text.len();
@@ -80,7 +80,7 @@ impl Shelves for FileShelves {
         })
     }
 
-    fn owners(&self, filter: OwnerFilter, mut page: Paged<OwnerRow>) -> Answer<'_, Paged<OwnerRow>> {
+    fn owners(&self, filter: OwnerFilter, mut page: Paged<OwnerRow>) -> ShelfAnswer<'_, Paged<OwnerRow>> {
         self.ask(move |shelf| {
             shelf.owners(&filter, page.after, |at, owner| {
                 let bytes = owner.reason.len() + owner.end_reason.len();
@@ -90,7 +90,7 @@ impl Shelves for FileShelves {
         })
     }
 
-    fn attempts(&self, job: JobName, item: Item, token: Token) -> Answer<'_, Vec<RunRow>> {
+    fn attempts(&self, job: JobName, item: Item, token: Token) -> ShelfAnswer<'_, Vec<RunRow>> {
         self.ask(move |shelf| {
             shelf.at_once(|shelf| match shelf.fire_of(&job, item, token)? {
                 Some(fire) => Ok(shelf.runs_of_fire(&job, item, fire, MAX_PAGE)?),
@@ -99,23 +99,29 @@ impl Shelves for FileShelves {
         })
     }
 
-    fn pulse(&self, runs: Time, missed: Time) -> Answer<'_, Pulse> {
+    fn pulse(&self, runs: Time, missed: Time) -> ShelfAnswer<'_, Pulse> {
         self.ask(move |shelf| Ok(shelf.pulse(runs, missed)?))
     }
 
-    fn recent(&self, job: JobName, from: Time) -> Answer<'_, Vec<Recent>> {
+    fn recent(&self, job: JobName, from: Time) -> ShelfAnswer<'_, Vec<Recent>> {
         self.ask(move |shelf| Ok(shelf.recent(&job, from)?))
     }
 
-    fn not_run(&self, job: JobName, from: Time, to: Time) -> Answer<'_, Vec<NotRunRow>> {
+    fn not_run(&self, job: JobName, from: Time, to: Time) -> ShelfAnswer<'_, Vec<NotRunRow>> {
         self.ask(move |shelf| gaps(shelf, &job, from, to))
     }
 
-    fn known(&self, job: JobName, items: Vec<Item>, from: Time, to: Time) -> Answer<'_, Vec<Known>> {
+    fn known(
+        &self,
+        job: JobName,
+        items: Vec<Item>,
+        from: Time,
+        to: Time,
+    ) -> ShelfAnswer<'_, Vec<ItemHistory>> {
         self.ask(move |shelf| shelf.at_once(|shelf| known(shelf, &job, &items, from, to)))
     }
 
-    fn tallies(&self, asked: Intervals) -> Answer<'_, Vec<Tally>> {
+    fn tallies(&self, asked: Intervals) -> ShelfAnswer<'_, Vec<Tally>> {
         self.ask(move |shelf| Ok(shelf.tallies(&asked)?))
     }
 }
@@ -155,7 +161,7 @@ fn known(
     items: &[Item],
     from: Time,
     to: Time,
-) -> Result<Vec<Known>, HistoryError> {
+) -> Result<Vec<ItemHistory>, HistoryError> {
     let mut by_item: BTreeMap<Item, Vec<NotRunRow>> = BTreeMap::new();
     for gap in gaps(shelf, job, from, to)? {
         by_item.entry(gap.item).or_default().push(gap);
@@ -166,7 +172,7 @@ fn known(
             return Err(HistoryError::TooMuch);
         }
         let gaps = by_item.remove(item).unwrap_or_default();
-        Ok(Known { item: *item, runs, gaps, latest: shelf.latest_known(job, *item)? })
+        Ok(ItemHistory { item: *item, runs, gaps, latest: shelf.latest_known(job, *item)? })
     });
     known.collect()
 }

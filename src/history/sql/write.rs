@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::read::named;
 use crate::numbers::{signed, unsigned};
-use crate::owners::{KnownAssignment, OpenAssignment, RecordedAssignment, Step};
+use crate::owners::{AssignmentStep, KnownAssignment, OpenAssignment, RecordedAssignment};
 use crate::port::HOUR;
 use crate::queue::Of;
 use crate::rows::{Detail, EventKind, NotRunRow, RunState, result_names};
@@ -291,15 +291,15 @@ impl<'a> Batch<'a> {
         &self,
         owned: &RecordedAssignment,
         at: Time,
-        step: &Step<'_>,
+        step: &AssignmentStep<'_>,
     ) -> rusqlite::Result<()> {
         let job = owned.job.as_str();
         match step {
-            Step::End { id, why } => self.execute(
+            AssignmentStep::End { id, why } => self.execute(
                 "UPDATE assignments SET ended = max(since, ?), end_reason = ? WHERE id = ?",
                 params![at.0, why, id],
             ),
-            Step::Begin { item, instance, why } => self.execute(
+            AssignmentStep::Begin { item, instance, why } => self.execute(
                 "INSERT INTO assignments (job, incarnation, item, generation, instance, since, reason, end_reason) \
                  VALUES (?, ?, ?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING",
                 params![
@@ -312,14 +312,14 @@ impl<'a> Batch<'a> {
                     why
                 ],
             ),
-            Step::Explain { id, why } => self
+            AssignmentStep::Explain { id, why } => self
                 .execute("UPDATE assignments SET reason = ? WHERE id = ?", params![why, id]),
-            Step::Know => self.execute(
+            AssignmentStep::Know => self.execute(
                 "INSERT INTO assigned (job, incarnation, generation, at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
                  incarnation = excluded.incarnation, generation = excluded.generation, at = excluded.at",
                 params![job, &*owned.incarnation, signed(owned.generation), at.0],
             ),
-            Step::Forget => self.execute("DELETE FROM assigned WHERE job = ?", [job]),
+            AssignmentStep::Forget => self.execute("DELETE FROM assigned WHERE job = ?", [job]),
         }?;
         Ok(())
     }

@@ -98,7 +98,7 @@ async fn the_owners_of_items_are_returned_with_the_reasons_of_changes() {
 }
 
 #[tokio::test]
-async fn a_removed_job_leaves_no_owner_and_one_made_again_begins_anew() {
+async fn a_removed_job_leaves_no_owner_and_one_made_again_starts_again() {
     let mut desk = Desk::new();
     desk.own(10, &owned(5, &[1], &first(1)));
     desk.own(20, &Owned { otherwise: Cause::Removed, ..owned(6, &[], &[]) });

@@ -106,7 +106,7 @@ async fn a_link_in_the_place_of_the_history_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_set_aside() {
+async fn a_file_that_is_not_a_database_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("history.db"), "certainly no database ".repeat(500)).unwrap();
     let mut desk = Desk::at(dir, Options::default());

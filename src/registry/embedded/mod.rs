@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 
 pub use error::OpenError;
 
-use self::store::{Command, Limits, Pending, Store, Watched};
+use self::store::{Limits, Pending, Store, StoreRequest, Watched};
 use super::hints::HintQueue;
 use super::lower::lower;
 use super::paths::Paths;
@@ -43,7 +43,8 @@ pub const DEFAULT_QUEUE: usize = 16_384;
 pub const DEFAULT_BATCH: usize = 1_000;
 /// A batch that has reached this number of bytes accepts no more transactions.
 pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
-/// Once the log holds about this many pages, they are moved to the database.
+/// Once the log holds about this many pages, they are moved to the database. With more, each move would be rarer, and
+/// fires would wait longer for it.
 pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
 
 /// How the store is opened.
@@ -82,7 +83,7 @@ pub struct EmbeddedRegistry {
     queue: usize,
     /// How many transactions and reads wait.
     waiting: Arc<AtomicUsize>,
-    commands: Option<Sender<Command>>,
+    commands: Option<Sender<StoreRequest>>,
     thread: Option<JoinHandle<()>>,
     watched: Watched,
     hints: HintQueue,
@@ -128,7 +129,7 @@ impl EmbeddedRegistry {
     }
 
     /// Sends a command to the thread; the text says why that failed.
-    fn send(&self, command: Command) -> Result<(), String> {
+    fn send(&self, command: StoreRequest) -> Result<(), String> {
         let Some(commands) = &self.commands else { return Err(STOPPED.into()) };
         let size = command.size();
         if self.waiting.fetch_add(size, Ordering::Relaxed) + size > self.queue {
@@ -152,7 +153,7 @@ impl EmbeddedRegistry {
             // The caller may have dropped its future meanwhile.
             let _ = reply.send(view.and_then(look));
         });
-        if let Err(text) = self.send(Command::Read(look)) {
+        if let Err(text) = self.send(StoreRequest::Read(look)) {
             return ready(Err(ReadError::Unavailable(text))).boxed();
         }
         answer.map(|answer| answer.unwrap_or_else(|_| Err(ReadError::Unavailable(STOPPED.into())))).boxed()
@@ -189,7 +190,7 @@ impl Registry for EmbeddedRegistry {
                 Ok(answer)
             })
             .collect();
-        let refused = if group.is_empty() { None } else { self.send(Command::Commit(group)).err() };
+        let refused = if group.is_empty() { None } else { self.send(StoreRequest::Commit(group)).err() };
         let answers = answers.into_iter().map(|answer| match (answer, &refused) {
             (Err(text), _) => ready(Commit::Conflict(text)).boxed(),
             (Ok(_), Some(text)) => ready(Commit::Unavailable(text.clone())).boxed(),

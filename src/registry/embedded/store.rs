@@ -29,13 +29,13 @@ use rosterd_runtime::mutants;
 const SESSION: SessionId = SessionId(1);
 
 /// A request to the thread.
-pub(super) enum Command {
+pub(super) enum StoreRequest {
     /// Apply these, in this order.
     Commit(Vec<Pending>),
     Read(Look),
 }
 
-impl Command {
+impl StoreRequest {
     /// How many requests it counts for.
     pub(super) fn size(&self) -> usize {
         match self {
@@ -84,13 +84,13 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, command: Command) {
+    fn add(&mut self, command: StoreRequest) {
         match command {
-            Command::Commit(group) => {
+            StoreRequest::Commit(group) => {
                 self.bytes += group.iter().map(|pending| pending.lowered.weight()).sum::<usize>();
                 self.commits.extend(group);
             }
-            Command::Read(look) => self.reads.push(look),
+            StoreRequest::Read(look) => self.reads.push(look),
         }
     }
 
@@ -127,11 +127,11 @@ impl Store {
     }
 
     /// Serves until every sender is dropped, then closes the database. `waiting` counts what is in the queue.
-    pub(super) fn run(mut self, inbox: &Receiver<Command>, waiting: &AtomicUsize) {
+    pub(super) fn run(mut self, inbox: &Receiver<StoreRequest>, waiting: &AtomicUsize) {
         let _goodbye = Goodbye(self.hints.clone());
         while let Ok(command) = inbox.recv() {
             let mut batch = Batch::default();
-            let mut take = |command: Command| {
+            let mut take = |command: StoreRequest| {
                 waiting.fetch_sub(command.size(), Ordering::Relaxed);
                 batch.add(command);
                 batch.has_room(self.limits)

@@ -37,7 +37,7 @@ pub enum HintFault {
 
 /// What can be delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum StoreStep {
     /// From handing a transaction over until it is applied.
     Commit,
     /// From when it is applied until it is answered.
@@ -65,7 +65,7 @@ pub trait Faults: Send + Sync + 'static {
 
     /// How long a step takes; `None`: no time at all. A delayed commit or hint needs a tokio runtime. Commits
     /// of one session are applied in the order they were handed over, whatever their delays.
-    fn delay(&self, _session: &str, _step: Step) -> Option<Duration> {
+    fn delay(&self, _session: &str, _step: StoreStep) -> Option<Duration> {
         None
     }
 }

@@ -17,10 +17,10 @@ use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn, Write};
 use tokio::sync::oneshot;
 
-pub use faults::{Cause, CommitFault, Faults, HintFault, NoFaults, Observer, Seen, Step};
+pub use faults::{Cause, CommitFault, Faults, HintFault, NoFaults, Observer, Seen, StoreStep};
 pub use session::MemoryRegistry;
 
-use self::state::State;
+use self::state::SharedSession;
 use super::hints::{HintQueue, told};
 use super::paths::{Path, Paths};
 use super::tree::{Applied, Op, Refusal, SessionId, Tree};
@@ -64,7 +64,7 @@ struct Inner {
 
 struct Session {
     name: Arc<str>,
-    state: State,
+    state: SharedSession,
     watched: BTreeSet<JobName>,
     /// The jobs for whose disabled marks it gets hints.
     items: BTreeSet<JobName>,
@@ -74,11 +74,11 @@ struct Session {
     /// The session has ended in the tree, and its holder does not know yet.
     over: bool,
     /// Transactions that were handed over and are not applied yet, in order.
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<QueuedTxn>,
     handed_over: u64,
 }
 
-struct Waiting {
+struct QueuedTxn {
     number: u64,
     txn: Txn,
     fault: CommitFault,
@@ -266,7 +266,7 @@ impl MemoryStore {
     /// Takes a transaction over.
     fn hand_over(&self, id: SessionId, session: &str, txn: Txn) -> oneshot::Receiver<Commit> {
         let fault = self.shared.faults.on_commit(session, &txn);
-        let delay = self.shared.faults.delay(session, Step::Commit);
+        let delay = self.shared.faults.delay(session, StoreStep::Commit);
         let (reply, answer) = oneshot::channel();
         let mut inner = self.shared.lock();
         let Some(session) = inner.sessions.get_mut(&id) else { return answer };
@@ -276,7 +276,7 @@ impl MemoryStore {
         }
         session.handed_over += 1;
         let number = session.handed_over;
-        session.queue.push_back(Waiting { number, txn, fault, arrived: delay.is_none(), reply });
+        session.queue.push_back(QueuedTxn { number, txn, fault, arrived: delay.is_none(), reply });
         drop(inner);
         match delay {
             None => self.pump(id),
@@ -334,7 +334,7 @@ impl Shared {
 }
 
 impl Session {
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<QueuedTxn> {
         let ready = self.state.get() == SessionState::Connected && self.queue.front()?.arrived;
         if ready { self.queue.pop_front() } else { None }
     }
@@ -346,7 +346,7 @@ impl Inner {
         self.sessions.iter().find(|(_, session)| live(session)).map(|(id, _)| *id)
     }
 
-    fn carry_out(&mut self, paths: &Paths, id: SessionId, waiting: &Waiting) -> (Commit, Vec<Delivery>) {
+    fn carry_out(&mut self, paths: &Paths, id: SessionId, waiting: &QueuedTxn) -> (Commit, Vec<Delivery>) {
         let (commit, deliveries) = match &waiting.fault {
             CommitFault::Refuse(text) => return (Commit::Unavailable(text.clone()), Vec::new()),
             CommitFault::LoseBefore => return (Commit::Unknown, Vec::new()),

@@ -10,8 +10,8 @@ use rosterd_domain::snapshot::{Attachment, JobNodes, Numbering, Snapshot, Switch
 use rosterd_domain::time::Time;
 use rosterd_domain::txn::{Commit, Txn};
 
-use super::state::State;
-use super::{MemoryStore, Session, SessionOptions, Step};
+use super::state::SharedSession;
+use super::{MemoryStore, Session, SessionOptions, StoreStep};
 use crate::hints::HintQueue;
 use crate::tree::SessionId;
 use crate::{DumpNode, Hints, Read, ReadError, Registry, View};
@@ -34,7 +34,7 @@ impl MemoryStore {
         let name: Arc<str> = format!("{name}#{}", id.0).into();
         let session = Session {
             name: name.clone(),
-            state: State::new(),
+            state: SharedSession::new(),
             watched: BTreeSet::new(),
             items: BTreeSet::new(),
             hints: HintQueue::default(),
@@ -62,7 +62,7 @@ impl MemoryRegistry {
     {
         let faults = &self.store.shared.faults;
         let fault = faults.on_read(&self.name, what);
-        let delay = faults.delay(&self.name, Step::Read);
+        let delay = faults.delay(&self.name, StoreStep::Read);
         let (store, id) = (self.store.clone(), self.id);
         Box::pin(async move {
             if let Some(delay) = delay {
@@ -90,7 +90,7 @@ impl MemoryRegistry {
 impl Registry for MemoryRegistry {
     fn commit(&self, txn: Txn) -> BoxFuture<'static, Commit> {
         let answer = self.store.hand_over(self.id, &self.name, txn);
-        let delay = self.store.shared.faults.delay(&self.name, Step::Reply);
+        let delay = self.store.shared.faults.delay(&self.name, StoreStep::Reply);
         Box::pin(async move {
             // Dropped only along with the store, or with the runtime that a delayed transaction waited in.
             let commit = answer.await.unwrap_or(Commit::Unknown);

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use crate::SessionState;
 
 #[derive(Clone)]
-pub(super) struct State(Arc<(Mutex<SessionState>, Notify)>);
+pub(super) struct SharedSession(Arc<(Mutex<SessionState>, Notify)>);
 
-impl State {
+impl SharedSession {
     pub(super) fn new() -> Self {
         Self(Arc::new((Mutex::new(SessionState::Connected), Notify::new())))
     }

@@ -16,20 +16,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::existence::{ExistenceCache, Fresh, Kind};
+use super::existence::{ExistenceCache, Fresh, NodeKind};
 use crate::paths::Path;
 use crate::tree::Op;
 
 /// An operation of a `multi`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum MultiOp {
     Check { path: Path, version: i32 },
     Create { path: Path, data: Arc<[u8]>, ephemeral: bool },
     Set { path: Path, data: Arc<[u8]>, version: Option<i32> },
     Delete { path: Path, version: Option<i32> },
 }
 
-impl Step {
+impl MultiOp {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Check { path, .. }
@@ -53,16 +53,16 @@ impl Step {
 /// A transaction as operations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Encoded {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<MultiOp>,
     /// For each operation, which step of the transaction it comes from.
     pub(super) origins: Vec<usize>,
     /// Which of the nodes that it touches exist afterwards.
-    pub(super) after: HashMap<Path, Option<Kind>>,
+    pub(super) after: HashMap<Path, Option<NodeKind>>,
 }
 
 impl Encoded {
     pub(super) fn size(&self) -> usize {
-        self.steps.iter().map(Step::size).sum()
+        self.steps.iter().map(MultiOp::size).sum()
     }
 }
 
@@ -111,8 +111,8 @@ pub(super) fn subject(op: &Op) -> &Path {
 
 /// What is known of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    There(Kind),
+enum KnownNode {
+    There(NodeKind),
     /// According to this transaction, or to a read right before it.
     Absent,
     Nothing,
@@ -136,47 +136,47 @@ impl Encoder<'_> {
             Op::Create { path, data, ephemeral } => self.create(path, data, *ephemeral),
             Op::Set { path, data, expect } => {
                 let version = expect.map(|version| number(version.0));
-                self.push(Step::Set { path: path.clone(), data: data.clone(), version });
+                self.push(MultiOp::Set { path: path.clone(), data: data.clone(), version });
             }
             Op::Delete { path, expect } => self.delete(path, expect.map(|version| number(version.0))),
             Op::Put { path, data, ephemeral } => self.put(path, data, *ephemeral),
             Op::Mirror { path, data, ephemeral } => {
                 // Skipped if the parent does not exist.
-                if path.parent().is_none_or(|parent| self.known(&parent) != Known::Absent) {
+                if path.parent().is_none_or(|parent| self.known(&parent) != KnownNode::Absent) {
                     self.put(path, data, *ephemeral);
                 }
             }
             Op::Remove { path } => {
-                if self.known(path) != Known::Absent {
+                if self.known(path) != KnownNode::Absent {
                     self.delete(path, None);
                 }
             }
             Op::Ensure { path, data } => match self.known(path) {
-                Known::There(_) => self.check(path, ANY),
-                Known::Absent | Known::Nothing => self.create(path, data, false),
+                KnownNode::There(_) => self.check(path, ANY),
+                KnownNode::Absent | KnownNode::Nothing => self.create(path, data, false),
             },
             Op::Sweep { unless, .. } => self.sweep(&unless[1]),
         }
     }
 
-    fn known(&self, path: &Path) -> Known {
-        let told = |found: &Option<Kind>| found.map_or(Known::Absent, Known::There);
+    fn known(&self, path: &Path) -> KnownNode {
+        let told = |found: &Option<NodeKind>| found.map_or(KnownNode::Absent, KnownNode::There);
         if let Some(found) = self.encoded.after.get(path) {
             return told(found);
         }
         if let Some(found) = self.fresh.and_then(|fresh| fresh.get(path)) {
             return told(found);
         }
-        self.existence.get(path).map_or(Known::Nothing, Known::There)
+        self.existence.get(path).map_or(KnownNode::Nothing, KnownNode::There)
     }
 
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: MultiOp) {
         self.encoded.steps.push(step);
         self.encoded.origins.push(self.origin);
     }
 
     fn check(&mut self, path: &Path, version: i32) {
-        self.push(Step::Check { path: path.clone(), version });
+        self.push(MultiOp::Check { path: path.clone(), version });
     }
 
     fn check_absent(&mut self, path: &Path) {
@@ -190,29 +190,29 @@ impl Encoder<'_> {
 
     fn create(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
         let kind = match ephemeral {
-            true if path.is_coordinators() => Kind::Own,
-            true => Kind::Ephemeral,
-            false => Kind::Persistent,
+            true if path.is_coordinators() => NodeKind::Own,
+            true => NodeKind::Ephemeral,
+            false => NodeKind::Persistent,
         };
         self.encoded.after.insert(path.clone(), Some(kind));
-        self.push(Step::Create { path: path.clone(), data: data.clone(), ephemeral });
+        self.push(MultiOp::Create { path: path.clone(), data: data.clone(), ephemeral });
     }
 
     fn delete(&mut self, path: &Path, version: Option<i32>) {
         self.encoded.after.insert(path.clone(), None);
-        self.push(Step::Delete { path: path.clone(), version });
+        self.push(MultiOp::Delete { path: path.clone(), version });
     }
 
     fn put(&mut self, path: &Path, data: &Arc<[u8]>, ephemeral: bool) {
         match (self.known(path), ephemeral) {
-            (Known::There(Kind::Persistent), false) | (Known::There(Kind::Own), true) => {
-                self.push(Step::Set { path: path.clone(), data: data.clone(), version: None });
+            (KnownNode::There(NodeKind::Persistent), false) | (KnownNode::There(NodeKind::Own), true) => {
+                self.push(MultiOp::Set { path: path.clone(), data: data.clone(), version: None });
             }
-            (Known::There(_), _) => {
+            (KnownNode::There(_), _) => {
                 self.delete(path, None);
                 self.create(path, data, ephemeral);
             }
-            (Known::Absent | Known::Nothing, _) => self.create(path, data, ephemeral),
+            (KnownNode::Absent | KnownNode::Nothing, _) => self.create(path, data, ephemeral),
         }
     }
 

@@ -10,11 +10,11 @@ fn data() -> Arc<[u8]> {
 }
 
 fn words(ops: &[Op], existence: &ExistenceCache, fresh: Option<&Fresh>) -> Vec<String> {
-    let word = |step: Step| match step {
-        Step::Check { path, version } => format!("check {path} {version}"),
-        Step::Create { path, ephemeral, .. } => format!("create {path} {ephemeral}"),
-        Step::Set { path, version, .. } => format!("set {path} {version:?}"),
-        Step::Delete { path, version } => format!("delete {path} {version:?}"),
+    let word = |step: MultiOp| match step {
+        MultiOp::Check { path, version } => format!("check {path} {version}"),
+        MultiOp::Create { path, ephemeral, .. } => format!("create {path} {ephemeral}"),
+        MultiOp::Set { path, version, .. } => format!("set {path} {version:?}"),
+        MultiOp::Delete { path, version } => format!("delete {path} {version:?}"),
     };
     encode(ops, existence, fresh, &Sweeping::new()).steps.into_iter().map(word).collect()
 }
@@ -29,11 +29,11 @@ fn a_put_fits_what_is_believed() {
     let table = [
         (None, false, vec!["create /a false"]),
         (None, true, vec!["create /a true"]),
-        (Some(Kind::Persistent), false, vec!["set /a None"]),
-        (Some(Kind::Persistent), true, vec!["delete /a None", "create /a true"]),
-        (Some(Kind::Ephemeral), false, vec!["delete /a None", "create /a false"]),
-        (Some(Kind::Ephemeral), true, vec!["delete /a None", "create /a true"]),
-        (Some(Kind::Own), true, vec!["set /a None"]),
+        (Some(NodeKind::Persistent), false, vec!["set /a None"]),
+        (Some(NodeKind::Persistent), true, vec!["delete /a None", "create /a true"]),
+        (Some(NodeKind::Ephemeral), false, vec!["delete /a None", "create /a false"]),
+        (Some(NodeKind::Ephemeral), true, vec!["delete /a None", "create /a true"]),
+        (Some(NodeKind::Own), true, vec!["set /a None"]),
     ];
     for (belief, ephemeral, expected) in table {
         existence.set(&path("/a"), belief);

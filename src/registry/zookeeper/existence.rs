@@ -13,7 +13,7 @@ const CAPACITY: usize = 200_000;
 
 /// Whose a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// It outlives sessions.
     Persistent,
     /// It ends with some session: ours, or one that has taken it over since.
@@ -25,16 +25,16 @@ pub(super) enum Kind {
 /// The nodes that are believed to exist.
 #[derive(Debug, Default)]
 pub(super) struct ExistenceCache {
-    nodes: HashMap<Path, Kind>,
+    nodes: HashMap<Path, NodeKind>,
 }
 
 impl ExistenceCache {
-    pub(super) fn get(&self, path: &Path) -> Option<Kind> {
+    pub(super) fn get(&self, path: &Path) -> Option<NodeKind> {
         self.nodes.get(path).copied()
     }
 
     /// `None`: it does not exist, or that is not known.
-    pub(super) fn set(&mut self, path: &Path, kind: Option<Kind>) {
+    pub(super) fn set(&mut self, path: &Path, kind: Option<NodeKind>) {
         match kind {
             Some(kind) => {
                 if self.nodes.len() >= CAPACITY {
@@ -50,4 +50,4 @@ impl ExistenceCache {
 }
 
 /// What was read about the nodes of one transaction, right before it is encoded again.
-pub(super) type Fresh = HashMap<Path, Option<Kind>>;
+pub(super) type Fresh = HashMap<Path, Option<NodeKind>>;

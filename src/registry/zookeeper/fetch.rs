@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use zookeeper_client::{Client, Error, MultiReadResult};
 
-use super::existence::Kind;
+use super::existence::NodeKind;
 use super::parts::{Ask, Sizes};
 use super::wants::{Found, Want, Wants, kind};
 use crate::paths::Path;
@@ -197,7 +197,7 @@ async fn read(client: &Client, parts: &[Vec<Ask<'_>>]) -> Result<Found, Error> {
 }
 
 /// Reads single nodes, in parallel; not at one revision.
-pub(super) async fn look(client: &Client, paths: &[Path]) -> Result<HashMap<Path, Option<Kind>>, Error> {
+pub(super) async fn look(client: &Client, paths: &[Path]) -> Result<HashMap<Path, Option<NodeKind>>, Error> {
     let sent: Vec<_> = paths.iter().map(|path| (path, client.check_stat(path.as_str()))).collect();
     let mut found = HashMap::new();
     for (path, answer) in sent {

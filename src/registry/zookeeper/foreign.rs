@@ -85,7 +85,7 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
     let paths = Paths::new(&options.namespace);
     let opener = Opener::new(options)?;
     let client = opener.below_root(connect::first(&opener, options).await?);
-    let reader = Reader { client, options, sizes: Mutex::default() };
+    let reader = ForeignReader { client, options, sizes: Mutex::default() };
     let listed = reader.read(&paths.jobs(), |_| read_set::jobs(&paths)).await?;
     let names: Vec<String> = listed.children(&paths.jobs()).map(|(name, _)| name.to_owned()).collect();
     let mut found = ForeignJobs::default();
@@ -111,13 +111,13 @@ pub async fn jobs(options: &ZooKeeperOptions, wanted: &[JobName]) -> Result<Fore
     Ok(found)
 }
 
-struct Reader<'a> {
+struct ForeignReader<'a> {
     client: Client,
     options: &'a ZooKeeperOptions,
     sizes: Mutex<Sizes>,
 }
 
-impl Reader<'_> {
+impl ForeignReader<'_> {
     async fn read(&self, path: &Path, wants: impl Fn(&Found) -> Wants + Sync) -> Result<Tree, ForeignError> {
         let limit = self.options.request_timeout.unwrap_or(self.options.session_timeout);
         let problem = match tokio::time::timeout(limit, self.after_sync(&wants)).await {

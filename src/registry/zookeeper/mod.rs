@@ -54,7 +54,7 @@ use self::core::Core;
 use self::life::Life;
 use self::pending::{Group, Pending};
 use self::watch_barrier::WatchBarrier;
-use self::watching::{Command, Watching};
+use self::watching::{WatchCommand, Watching};
 use self::writer::Writer;
 use super::lower::lower;
 use super::paths::Paths;
@@ -68,7 +68,7 @@ pub struct ZooKeeperRegistry {
     name: String,
     queue: usize,
     writes: mpsc::UnboundedSender<Group>,
-    watches: mpsc::UnboundedSender<Command>,
+    watches: mpsc::UnboundedSender<WatchCommand>,
 }
 
 impl ZooKeeperRegistry {
@@ -277,21 +277,21 @@ impl Registry for ZooKeeperRegistry {
     fn watch(&self, job: &JobName) {
         self.core.watched().insert(job.clone());
         let number = self.core.gate.ask();
-        if self.watches.send(Command::Watch(job.clone(), number)).is_err() {
+        if self.watches.send(WatchCommand::Watch(job.clone(), number)).is_err() {
             self.core.gate.done(number);
         }
     }
 
     fn watch_items(&self, job: &JobName, items: u32) {
         let number = self.core.gate.ask();
-        if self.watches.send(Command::WatchItems(job.clone(), items, number)).is_err() {
+        if self.watches.send(WatchCommand::WatchItems(job.clone(), items, number)).is_err() {
             self.core.gate.done(number);
         }
     }
 
     fn unwatch(&self, job: &JobName) {
         self.core.watched().remove(job);
-        let _ = self.watches.send(Command::Unwatch(job.clone()));
+        let _ = self.watches.send(WatchCommand::Unwatch(job.clone()));
     }
 
     fn hints(&self) -> Hints {

@@ -9,12 +9,12 @@ use zookeeper_client::{
     Acls, Client, CreateMode, CreateOptions, Error, MultiWriteError, MultiWriteResult, MultiWriter,
 };
 
-use super::encode::Step;
+use super::encode::MultiOp;
 use crate::paths::Path;
 
 /// The outcome.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum OpResult {
     Applied(Revision),
     /// The operation that did not hold, by its index in the whole `multi`.
     Refused(usize, Error),
@@ -33,14 +33,14 @@ pub(super) const MAX_PACKET: usize = 512 << 10;
 /// If there is no set among them, a node of ours is set along: only the answer to a set has the transaction's number.
 pub(super) fn send<'c>(
     client: &'c Client,
-    steps: &[Step],
+    steps: &[MultiOp],
     numbering: &Path,
     acls: Acls<'static>,
     limit: Duration,
-) -> impl Future<Output = Answer> + Send + 'c {
+) -> impl Future<Output = OpResult> + Send + 'c {
     let mut writer = client.new_multi_writer();
     let added = steps.iter().try_for_each(|step| add(&mut writer, step, acls));
-    let numbered = steps.iter().any(|step| matches!(step, Step::Set { .. }));
+    let numbered = steps.iter().any(|step| matches!(step, MultiOp::Set { .. }));
     let added = added.and_then(|()| match numbered {
         true => Ok(()),
         false => writer.add_set_data(numbering.as_str(), &[], None),
@@ -49,23 +49,23 @@ pub(super) fn send<'c>(
     let sent = added.map(|()| writer.commit());
     async move {
         match sent {
-            Err(error) => Answer::Unavailable(format!("the client library refuses it: {error}")),
+            Err(error) => OpResult::Unavailable(format!("the client library refuses it: {error}")),
             Ok(sent) => match tokio::time::timeout(limit, sent).await {
                 Ok(answer) => read(answer),
-                Err(_) => Answer::Unknown(format!("no answer within {} ms", limit.as_millis())),
+                Err(_) => OpResult::Unknown(format!("no answer within {} ms", limit.as_millis())),
             },
         }
     }
 }
 
-fn add(writer: &mut MultiWriter<'_>, step: &Step, acls: Acls<'static>) -> Result<(), Error> {
+fn add(writer: &mut MultiWriter<'_>, step: &MultiOp, acls: Acls<'static>) -> Result<(), Error> {
     match step {
-        Step::Check { path, version } => writer.add_check_version(path.as_str(), *version),
-        Step::Create { path, data, ephemeral } => {
+        MultiOp::Check { path, version } => writer.add_check_version(path.as_str(), *version),
+        MultiOp::Create { path, data, ephemeral } => {
             writer.add_create(path.as_str(), data, &options(*ephemeral, acls))
         }
-        Step::Set { path, data, version } => writer.add_set_data(path.as_str(), data, *version),
-        Step::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+        MultiOp::Set { path, data, version } => writer.add_set_data(path.as_str(), data, *version),
+        MultiOp::Delete { path, version } => writer.add_delete(path.as_str(), *version),
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn options(ephemeral: bool, acls: Acls<'static>) -> CreateOptions<'st
     mode.with_acls(acls)
 }
 
-fn read(answer: Result<Vec<MultiWriteResult>, MultiWriteError>) -> Answer {
+fn read(answer: Result<Vec<MultiWriteResult>, MultiWriteError>) -> OpResult {
     match answer {
         Ok(results) => {
             let number = results.iter().find_map(|result| match result {
@@ -83,14 +83,14 @@ fn read(answer: Result<Vec<MultiWriteResult>, MultiWriteError>) -> Answer {
                 _ => None,
             });
             match number {
-                Some(number) => Answer::Applied(Revision(number)),
-                None => Answer::Unknown("the answer has no number".into()),
+                Some(number) => OpResult::Applied(Revision(number)),
+                None => OpResult::Unknown("the answer has no number".into()),
             }
         }
-        Err(MultiWriteError::OperationFailed { index, source }) => Answer::Refused(index, source),
+        Err(MultiWriteError::OperationFailed { index, source }) => OpResult::Refused(index, source),
         Err(MultiWriteError::RequestFailed { source: source @ (Error::Throttled | Error::NotReadOnly) }) => {
-            Answer::Unavailable(format!("ZooKeeper refuses to write: {source}"))
+            OpResult::Unavailable(format!("ZooKeeper refuses to write: {source}"))
         }
-        Err(MultiWriteError::RequestFailed { source }) => Answer::Unknown(source.to_string()),
+        Err(MultiWriteError::RequestFailed { source }) => OpResult::Unknown(source.to_string()),
     }
 }

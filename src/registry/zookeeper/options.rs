@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_and_their_root_are_told_apart() {
+    fn servers_and_their_root_are_distinguished() {
         let read = |text| Servers::read(text).map(|servers| (servers.list, servers.chroot));
         assert_eq!(read("a:1, b:2").unwrap(), ("a:1,b:2".into(), None));
         assert_eq!(read("[::1]:2181/x/y/").unwrap(), ("[::1]:2181".into(), Some("/x/y".into())));

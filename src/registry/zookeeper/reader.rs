@@ -16,7 +16,7 @@ use zookeeper_client::{Client, Error};
 use super::core::Core;
 use super::fetch;
 use super::wants::{Found, Wants};
-use crate::paths::{Path, Paths, Place};
+use crate::paths::{NodeRole, Path, Paths};
 use crate::{Read, ReadError, SessionState, View};
 
 impl Core {
@@ -111,7 +111,7 @@ impl Core {
     fn believe(&self, found: &Found) {
         let mut existence = self.existence();
         for (path, kind) in found.kinds() {
-            if matches!(self.paths.place(path), Place::Decision(_)) {
+            if matches!(self.paths.place(path), NodeRole::Decision(_)) {
                 existence.set(path, Some(kind));
             }
         }

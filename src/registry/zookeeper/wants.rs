@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rosterd_domain::id::{Revision, Version};
 use zookeeper_client::Stat as NodeStat;
 
-use super::existence::Kind;
+use super::existence::NodeKind;
 use crate::paths::Path;
 use crate::tree::{SessionId, Stat, Tree};
 
@@ -33,7 +33,7 @@ impl Found {
     }
 
     /// Each node that was found, with its kind.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&Path, Kind)> {
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&Path, NodeKind)> {
         self.nodes.iter().map(|(path, (_, stat))| (path, kind(stat)))
     }
 
@@ -123,18 +123,18 @@ fn load(tree: &mut Tree, path: &Path, found: Stat) {
 }
 
 /// The kind of a node. Containers belong to no session, whatever their owner's number says.
-pub(super) fn kind(stat: &NodeStat) -> Kind {
+pub(super) fn kind(stat: &NodeStat) -> NodeKind {
     if stat.ephemeral_owner == 0 || stat.ephemeral_owner == i64::MIN {
-        Kind::Persistent
+        NodeKind::Persistent
     } else {
-        Kind::Ephemeral
+        NodeKind::Ephemeral
     }
 }
 
 fn stat(node: Option<(Vec<u8>, NodeStat)>) -> Stat {
     let blank = (Version(0), Revision(0), Revision(0), None);
     let (version, created, modified, owner) = node.as_ref().map_or(blank, |(_, stat)| {
-        let owner = (kind(stat) == Kind::Ephemeral).then(|| session(stat.ephemeral_owner));
+        let owner = (kind(stat) == NodeKind::Ephemeral).then(|| session(stat.ephemeral_owner));
         let version = Version(u64::try_from(stat.version).unwrap_or(0));
         (version, Revision(number(stat.czxid)), Revision(number(stat.mzxid)), owner)
     });

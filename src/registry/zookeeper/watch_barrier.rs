@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(super) struct WatchBarrier {
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     moved: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BarrierState {
     asked: u64,
     /// Requested, but not set yet.
     open: BTreeSet<u64>,
@@ -50,7 +50,7 @@ impl WatchBarrier {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,7 +21,7 @@ use zookeeper_client::{
 
 use super::connect::Opener;
 use super::core::Core;
-use crate::paths::{Path, Place};
+use crate::paths::{NodeRole, Path};
 use crate::{Hint, SessionState};
 use rosterd_runtime::mutants;
 
@@ -39,7 +39,7 @@ enum Key {
 
 /// A request of the registry.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum WatchCommand {
     Watch(JobName, u64),
     WatchItems(JobName, u32, u64),
     Unwatch(JobName),
@@ -74,7 +74,7 @@ impl Watching {
         Self { core, opener, lanes: vec![(orders, bytes)], watched: BTreeMap::new(), items: BTreeMap::new() }
     }
 
-    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<WatchCommand>) {
         let stopped = self.core.stopped.clone();
         loop {
             let command = tokio::select! {
@@ -83,9 +83,9 @@ impl Watching {
             };
             mutants::panic_if_injected("panic-zookeeper-watches");
             match command {
-                Some(Command::Watch(job, number)) => self.watch(Key::Job(job), number),
-                Some(Command::WatchItems(job, items, number)) => self.watch_items(job, items, number),
-                Some(Command::Unwatch(job)) => {
+                Some(WatchCommand::Watch(job, number)) => self.watch(Key::Job(job), number),
+                Some(WatchCommand::WatchItems(job, items, number)) => self.watch_items(job, items, number),
+                Some(WatchCommand::Unwatch(job)) => {
                     self.unwatch_items(&job);
                     self.unwatch(Key::Job(job));
                 }
@@ -404,9 +404,9 @@ fn hint(core: &Core, event: &WatchedEvent) -> Option<Hint> {
         return None;
     }
     match core.paths.place(&path) {
-        Place::Decision(job) => JobName::new(job).ok().map(Hint::Job),
-        Place::Switch(job) => JobName::new(job).ok().map(Hint::Switches),
-        Place::Guarantee(job) => JobName::new(job).ok().map(Hint::Guarantee),
-        Place::Coordinator | Place::Job | Place::Quiet => None,
+        NodeRole::Decision(job) => JobName::new(job).ok().map(Hint::Job),
+        NodeRole::Switch(job) => JobName::new(job).ok().map(Hint::Switches),
+        NodeRole::Guarantee(job) => JobName::new(job).ok().map(Hint::Guarantee),
+        NodeRole::Coordinator | NodeRole::Job | NodeRole::Quiet => None,
     }
 }

@@ -19,10 +19,10 @@ use zookeeper_client::{Client, Error, SessionState as ClientState};
 
 use super::classify::{RetryClass, judge};
 use super::core::Core;
-use super::encode::{Encoded, Step, Sweeping, encode};
+use super::encode::{Encoded, MultiOp, Sweeping, encode};
 use super::existence::Fresh;
 use super::group::{InUse, Together};
-use super::multi::{self, Answer, MAX_PACKET};
+use super::multi::{self, MAX_PACKET, OpResult};
 use super::pending::{Group, Pending};
 use super::{classify, root_paths};
 use crate::{SessionState, conflict};
@@ -41,7 +41,7 @@ const MAX_SPELLINGS: u32 = 8;
 
 /// A finished request.
 enum Landed {
-    Multi { group: Group, encoded: Vec<Encoded>, sent: Mono, answer: Answer },
+    Multi { group: Group, encoded: Vec<Encoded>, sent: Mono, answer: OpResult },
     Looked { pending: Box<Pending>, found: Result<(Fresh, Sweeping), Error> },
     Grounded(Result<(), String>),
 }
@@ -160,7 +160,7 @@ impl Writer {
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
-        let steps: Vec<Step> = encoded.iter().flat_map(|encoded| encoded.steps.iter().cloned()).collect();
+        let steps: Vec<MultiOp> = encoded.iter().flat_map(|encoded| encoded.steps.iter().cloned()).collect();
         for encoded in &mut encoded {
             // From here on only the origins of the operations are needed.
             encoded.steps = Vec::new();
@@ -194,7 +194,7 @@ impl Writer {
     fn land<'c>(&mut self, landed: Landed, client: &'c Client, flights: &mut Flights<'c>) {
         match landed {
             Landed::Multi { group, encoded, sent, answer } => {
-                if matches!(answer, Answer::Applied(_) | Answer::Refused(..)) {
+                if matches!(answer, OpResult::Applied(_) | OpResult::Refused(..)) {
                     self.core.life.proven(sent);
                 }
                 self.land_multi(group, &encoded, answer, client, flights);
@@ -228,36 +228,36 @@ impl Writer {
         &mut self,
         group: Group,
         encoded: &[Encoded],
-        answer: Answer,
+        answer: OpResult,
         client: &'c Client,
         flights: &mut Flights<'c>,
     ) {
         match answer {
-            Answer::Refused(..) => self.together.refused(group.len()),
+            OpResult::Refused(..) => self.together.refused(group.len()),
             _ => self.together.landed(),
         }
-        if let Answer::Refused(index, error) = answer {
+        if let OpResult::Refused(index, error) = answer {
             return self.land_refused(group, encoded, (index, error), client, flights);
         }
         for (pending, encoded) in group.into_iter().zip(encoded) {
             self.in_use.release(&pending.touched);
-            let applied = matches!(answer, Answer::Applied(_));
+            let applied = matches!(answer, OpResult::Applied(_));
             let mut existence = self.core.existence();
             for (path, kind) in &encoded.after {
                 existence.set(path, kind.filter(|_| applied));
             }
             drop(existence);
             let commit = match &answer {
-                Answer::Applied(revision) => {
+                OpResult::Applied(revision) => {
                     self.core.seen.fetch_max(revision.0, Ordering::Relaxed);
                     Commit::Committed(*revision)
                 }
-                Answer::Unavailable(why) => Commit::Unavailable(why.clone()),
-                Answer::Unknown(_) | Answer::Refused(..) => Commit::Unknown,
+                OpResult::Unavailable(why) => Commit::Unavailable(why.clone()),
+                OpResult::Unknown(_) | OpResult::Refused(..) => Commit::Unknown,
             };
             self.answer(*pending, commit);
         }
-        if let Answer::Unknown(why) = answer {
+        if let OpResult::Unknown(why) = answer {
             tracing::info!("the outcome of a write is unknown: {why}");
         }
     }

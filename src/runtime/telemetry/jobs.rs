@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn none_at_all_is_a_choice_and_a_new_keeper_begins_anew() {
+    fn none_at_all_is_a_choice_and_a_new_keeper_starts_again() {
         let metrics = Metrics::new();
         JobSeries::new(metrics.clone(), 2).stands(&job("a"), "enabled", None);
         assert_eq!(lines(&metrics).len(), 7);

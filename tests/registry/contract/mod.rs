@@ -31,7 +31,7 @@ macro_rules! contract {
 contract! {
     guards: each_guard_holds_or_refuses, a_refused_transaction_changes_nothing, a_made_again_job_is_another;
     writes: a_new_job_has_these_nodes, each_write_has_its_form, records_are_written_at_the_version_read,
-        mirrors_are_no_precondition, what_was_announced_is_read, a_mirror_of_an_item_without_record_is_dropped, versions_count,
+        mirrors_are_not_a_precondition, what_was_announced_is_read, a_mirror_of_an_item_without_record_is_dropped, versions_count,
         servers_keep_disabled, leadership_is_a_lock, a_trigger_waits_once, attachments_are_fenced,
         what_was_written_is_read, nothing_is_written_below_a_job_that_is_not_there;
     hints: decisions_are_told_and_run_state_is_not, jobs_and_coordinators_are_told_to_all,

@@ -152,7 +152,7 @@ pub async fn records_are_written_at_the_version_read(backend: &mut impl Backend)
     assert_eq!(records.into_iter().collect::<Vec<_>>(), [(Item(0), (Version(1), record(8)))]);
 }
 
-pub async fn mirrors_are_no_precondition(backend: &mut impl Backend) {
+pub async fn mirrors_are_not_a_precondition(backend: &mut impl Backend) {
     let registry = &*backend.registry();
     put(registry, [create(&j(), "i1"), write_record(0, None, 7)]).await;
     let (job, item) = (j(), Item(0));

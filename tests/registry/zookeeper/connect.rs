@@ -168,7 +168,7 @@ async fn unreachable_servers_are_named_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_majority_is_told_apart() {
+async fn a_server_without_a_majority_is_recognized() {
     let mut ensemble = tokio::task::spawn_blocking(|| Ensemble::start(3, &[])).await.unwrap();
     ensemble.servers[0].kill();
     ensemble.servers[1].kill();
@@ -190,7 +190,7 @@ async fn a_server_without_a_majority_is_told_apart() {
 
 /// It accepts no writes, and gives a session only to clients that request a read-only one.
 #[tokio::test]
-async fn a_server_that_serves_only_reads_is_told_apart() {
+async fn a_read_only_server_is_recognized() {
     let read_only = ["-Dreadonlymode.enabled=true".to_owned()];
     let start = move || Ensemble::start(3, &read_only);
     let mut ensemble = tokio::task::spawn_blocking(start).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_server_that_serves_only_reads_is_told_apart() {
 }
 
 #[tokio::test]
-async fn servers_that_are_too_old_are_told_apart() {
+async fn servers_that_are_too_old_are_recognized() {
     let options = on_single().await;
     let (server, root) = options.servers.split_once('/').unwrap();
     let old = Old::before(server.to_owned()).await;

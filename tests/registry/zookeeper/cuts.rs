@@ -58,7 +58,7 @@ async fn watches_stand_again_after_a_reconnect_in_the_same_session() {
 /// Regression: watches were set again without checking the connection. If it was gone already, they waited for the next
 /// one, and the suspension of the session was not reported for half of its timeout, or until its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_lost_while_watches_are_set_again_is_told_of() {
+async fn a_connection_that_is_lost_while_watches_are_set_again_is_reported() {
     let (proxy, options, _) = through_proxy().await;
     let registry = connect(&options).await;
     let mut hints = registry.hints();
@@ -274,7 +274,7 @@ async fn an_idle_session_stands() {
 
 /// Changes by another client to nodes in this session's cache.
 #[tokio::test]
-async fn a_wrong_belief_is_corrected_and_refuses_nobody() {
+async fn a_wrong_cache_entry_is_corrected_and_refuses_no_one() {
     let options = on_single().await;
     let registry = connect(&options).await;
     let other = connect(&options).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rosterd_domain::txn::{Purpose, Txn};
 use rosterd_registry::Hint;
-use rosterd_registry::memory::{CommitFault, Faults, HintFault, Step};
+use rosterd_registry::memory::{CommitFault, Faults, HintFault, StoreStep};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -228,9 +228,9 @@ impl Faults for StoreFaults {
     }
 
     /// A reply always takes some time, so that a coordinator can die between a write and its reply.
-    fn delay(&self, _session: &str, step: Step) -> Option<Duration> {
+    fn delay(&self, _session: &str, step: StoreStep) -> Option<Duration> {
         let mut inner = self.lock();
-        if let Some(takes) = inner.held.take_if(|_| step == Step::Commit) {
+        if let Some(takes) = inner.held.take_if(|_| step == StoreStep::Commit) {
             return Some(takes);
         }
         let now = Instant::now();

@@ -32,7 +32,7 @@ impl Invariant for OneLease {
     }
 
     fn applied(&mut self, step: &AppliedStep<'_>) -> Result<(), String> {
-        let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Verdict) else { return Ok(()) };
+        let Some(txn) = step.txn.filter(|txn| txn.purpose == Purpose::Expire) else { return Ok(()) };
         for write in &txn.writes {
             let Write::RemoveAttachment { worker, .. } = write else { continue };
             let Some(last) = self.acknowledged.get(worker) else { continue };

@@ -20,7 +20,7 @@ pub fn cover(coverage: &Coverage, change: &RecordChange) {
     let (after, was) = (&change.after, state(before));
     if let Some((_, ended)) = &change.ended {
         let again = if after.crashed().is_some() { ", to be run again" } else { "" };
-        let by = if ended.reported { "reported" } else { "verdict" };
+        let by = if ended.reported { "reported" } else { "expired" };
         let held = if was == "held" { "held: " } else { "" };
         coverage.count(format!("item: {held}end {} ({by}{again})", ended.outcome));
     }

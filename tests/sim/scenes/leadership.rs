@@ -46,7 +46,7 @@ fn wanted(replicas: &[usize]) -> BTreeMap<String, Option<String>> {
 }
 
 #[test]
-fn leaderships_follow_those_who_come_and_go() {
+fn leaderships_follow_coordinators_that_come_and_go() {
     block_on(async {
         let mut world = world(3, 3);
         world.start_coordinator(0);
@@ -89,7 +89,7 @@ fn leaderships_of_one_that_leaves_are_taken_at_once() {
 /// Others do not wait long for a first-ranked coordinator that cannot lead, and do not give the leadership back to it
 /// later.
 #[test]
-fn who_stands_still_is_stood_in_for() {
+fn a_frozen_leader_is_replaced_by_a_stand_in() {
     block_on(async {
         let mut world = world(2, 2);
         world.start_all();

@@ -23,7 +23,7 @@ fn world(coordinators: usize, workers: usize, jobs: Vec<JobPlan>) -> World {
 }
 
 fn verdicts(world: &World) -> u64 {
-    world.coverage.take().get("write: verdict").copied().unwrap_or(0)
+    world.coverage.take().get("write: expire").copied().unwrap_or(0)
 }
 
 /// Its workers were taken for dead, since no coordinator noticed that it was alive.
@@ -72,7 +72,7 @@ fn a_worker_has_a_whole_lease_to_come_back_after_its_host_has_gone() {
         world.pass(secs(40)).await;
         let recoveries = world.coverage.take();
         assert!(recoveries.contains_key("recovery: taken over by another host"), "{recoveries:#?}");
-        assert_eq!(recoveries.get("recovery: verdict by another"), None, "{recoveries:#?}");
+        assert_eq!(recoveries.get("recovery: expire by another"), None, "{recoveries:#?}");
         world.judge();
         let broken = world.observer.lock().broken.clone();
         assert!(broken.is_empty(), "{broken:#?}");
@@ -259,7 +259,7 @@ fn a_held_fire_waits_for_nobody_who_does_not_take_part() {
 /// A stand-in leader of a job with guarantees kept the leadership when its last worker of that job had moved to others:
 /// no worker was called, and held runs stayed held.
 #[test]
-fn who_stands_in_without_a_worker_of_the_job_gives_up() {
+fn a_stand_in_leader_without_a_worker_of_the_job_gives_up() {
     block_on(async {
         let held = JobPlan { held: Some("run"), items: 2, run: (100, 100), fails: 0, ..job("again") };
         let mut world = world(2, 2, vec![held]);

@@ -108,7 +108,7 @@ fn workers_of_a_lost_coordinator_are_not_taken_for_dead() {
         }
         world.pass(Duration::from_secs(20)).await;
         let coverage = world.coverage.take();
-        assert_eq!(coverage.get("write: verdict"), None, "{coverage:#?}");
+        assert_eq!(coverage.get("write: expire"), None, "{coverage:#?}");
     });
 }
 

@@ -200,7 +200,7 @@ async fn a_calendar_that_slews_leaves_the_other_clock_alone_and_is_set_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_believe_that_a_calendar_was_set_back_tells_of_what_is_due_without_that() {
+async fn a_coordinator_that_doubts_that_its_clock_was_set_back_dispatches_what_is_due_without_it() {
     let clock = NodeClock::new(Time::from_seconds(100), 0);
     let latest = |clock: &NodeClock| clock.latest().0 / 1000;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -215,7 +215,7 @@ async fn who_does_not_believe_that_a_calendar_was_set_back_tells_of_what_is_due_
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_followed_a_fast_calendar_and_does_not_believe_a_jump_goes_on_from_there() {
+async fn a_coordinator_that_followed_a_fast_clock_and_doubts_a_jump_goes_on_from_there() {
     use rosterd_runtime::clock::Clock as _;
     let clock = NodeClock::new(Time::from_seconds(100), 0);
     clock.slew(50_000);

@@ -7,7 +7,7 @@ use rosterd_coordinator::handle::{Peer, WorkerStream};
 use rosterd_domain::id::{JobName, ServerAddress, StreamNumber, WorkerId};
 use rosterd_session::code::Code;
 use rosterd_session::frame::{FromWorker, Hello, ToWorker};
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 
 use crate::world::World;
 
@@ -35,7 +35,8 @@ impl ScriptedWorker {
 
     /// Opens its next stream, at the coordinator of this replica; its current one ends.
     pub fn comes(&mut self, world: &World, replica: usize, shown: &Shown) {
-        let jobs = Jobs::parse(shown.jobs.iter().copied()).unwrap_or_else(|error| unreachable!("{error}"));
+        let jobs =
+            JobScope::parse(shown.jobs.iter().copied()).unwrap_or_else(|error| unreachable!("{error}"));
         let principal = Some(shown.principal.to_owned());
         let peer = Peer { address: "10.7.7.7:7777".into(), principal, jobs, ..Peer::default() };
         let handle = world.replicas[replica].running.as_ref().map(|running| running.handle.clone());

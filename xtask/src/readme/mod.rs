@@ -23,7 +23,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     let clean = match arguments {
         [] => false,
         [word] if word == "--clean" => true,
-        _ => bail!("{arguments:?} cannot be understood: {WRITE}"),
+        _ => bail!("invalid arguments {arguments:?}: {WRITE}"),
     };
     let readme = std::fs::read_to_string(root().join("README.md"))?;
     let planned = planned(&readme)?;
@@ -45,7 +45,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
 
 fn take(place: &FreshSystem, block: &Block, step: &Step, staying: &mut Vec<Terminal>) -> Result<()> {
     match step.what {
-        Do::Prepare if !place.is_bare() => println!("    left out: this machine is prepared already"),
+        Do::Prepare if !place.is_bare() => println!("    skipped: this machine is set up already"),
         Do::Prepare => {
             let has_rust = place.home().join(".cargo/bin/rustc").exists();
             run(place, "", "apt-get update")?;
@@ -65,7 +65,7 @@ fn take(place: &FreshSystem, block: &Block, step: &Step, staying: &mut Vec<Termi
                 ensure!(terminal.has_said(word), "it has not said {word:?}");
             }
         }
-        Do::LeftOut(why) => println!("    left out: {why}"),
+        Do::LeftOut(why) => println!("    skipped: {why}"),
     }
     Ok(())
 }
@@ -132,8 +132,8 @@ impl Terminal {
                         return Ok(());
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => bail!("it has not said {marker:?} within {PATIENCE:?}"),
-                Err(RecvTimeoutError::Disconnected) => bail!("it ended and has not said {marker:?}"),
+                Err(RecvTimeoutError::Timeout) => bail!("it did not print {marker:?} within {PATIENCE:?}"),
+                Err(RecvTimeoutError::Disconnected) => bail!("it ended without printing {marker:?}"),
             }
         }
     }

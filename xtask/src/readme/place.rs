@@ -92,7 +92,7 @@ impl FreshSystem {
         let rustup = Path::new("/root/.rustup");
         if rustup.is_dir() && !reaches_rustup() {
             println!(
-                "    rustup's installer cannot be reached: the toolchain of this machine stands in for its line"
+                "    rustup's installer cannot be reached: the toolchain of this machine replaces its line"
             );
             std::fs::create_dir_all(root.join("root/.rustup"))?;
             holder.arg(rustup).arg(root.join("root/.rustup"));
@@ -115,7 +115,7 @@ impl FreshSystem {
         let open = holder.stdin.take().context("no pipe")?;
         let mut said = String::new();
         BufReader::new(holder.stdout.take().context("no pipe")?).read_line(&mut said)?;
-        ensure!(said.trim() == "ready", "its folders cannot be mounted");
+        ensure!(said.trim() == "ready", "cannot mount its folders");
         Ok(Self::Bare { root, holder, _open: open })
     }
 

@@ -106,7 +106,7 @@ fn needs(program: &Path) -> Result<Vec<String>> {
 }
 
 fn needs_of(symbols: &str, libraries: &str) -> Result<Vec<String>> {
-    let glibc = newest_glibc(symbols).context("the program asks for no version of glibc")?;
+    let glibc = newest_glibc(symbols).context("the program requires no version of glibc")?;
     let mut needs = vec!["adduser".to_owned(), format!("libc6 (>= {glibc})")];
     for line in libraries.lines().filter(|line| line.contains("(NEEDED)")) {
         let name = line.split(['[', ']']).nth(1).unwrap_or_default();

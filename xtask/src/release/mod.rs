@@ -88,8 +88,8 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     println!("\n{}", table(&rows)?);
     let failed = rows.iter().filter(|row| row.failed).count();
     match failed {
-        0 => println!("all that can be made here is in {}", release.folder.display()),
-        _ => println!("{failed} not made; what was made is in {}", release.folder.display()),
+        0 => println!("all that can be built here is in {}", release.folder.display()),
+        _ => println!("{failed} failed; what was built is in {}", release.folder.display()),
     }
     // A dry run only reports.
     Ok(failed == 0 || dry_run)
@@ -271,7 +271,7 @@ fn size(path: &Path) -> Result<String> {
 fn timestamp(epoch: &str) -> Result<String> {
     let written =
         output(Command::new("date").args(["--utc", "--date", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"]));
-    Ok(written.with_context(|| format!("{epoch:?} is no time"))?.trim().to_owned())
+    Ok(written.with_context(|| format!("invalid time {epoch:?}"))?.trim().to_owned())
 }
 
 #[cfg(test)]

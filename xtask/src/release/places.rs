@@ -56,7 +56,7 @@ pub(super) fn workspace() -> Result<Version> {
 /// The defects, by file.
 pub(super) fn defects(version: &Version) -> Result<Vec<String>> {
     let places = all()?;
-    println!("    the version stands in {} places", places.len());
+    println!("    the version is in {} places", places.len());
     Ok(wrong(&places, &version.to_string()))
 }
 

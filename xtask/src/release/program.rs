@@ -32,7 +32,7 @@ pub(super) struct Papers {
 /// For the C library of this machine.
 pub(super) fn gnu(release: &Release) -> Result<Program> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
-        bail!("this machine is no x86_64 Linux with glibc");
+        bail!("this machine is not an x86_64 Linux with glibc");
     }
     must(cargo().args(["build", "--release", "--locked", "--bin", "rosterd"]))?;
     stripped(release, "x86_64-linux-gnu", &target().join("release/rosterd"))

@@ -33,7 +33,7 @@ impl FromStr for Version {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || format!("{text:?} is no version: write 1.2.3, or 1.2.3-rc.1");
+        let wrong = || format!("invalid version {text:?}: write 1.2.3, or 1.2.3-rc.1");
         let (release, before) = match text.split_once('-') {
             Some((release, before)) => (release, before.split('.').collect()),
             None => (text, Vec::new()),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn what_is_not_a_version_is_refused() {
         let wrong = [
             "",
             "1",

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::limits;
-use super::types::{Ended, Now, Props, RunId, UserResult};
+use super::types::{Clocks, Ended, Props, RunId, UserResult};
 use crate::proto::{RunCompleted, RunOutcome, RunRef, Trigger};
 
 /// Why a run has to stop. The first reason is the one that is reported.
@@ -233,7 +233,7 @@ impl InFlight {
     }
 
     /// The user code of `id` ended for good, or will never start: returns the outcome, unless it would not be accepted.
-    pub(crate) fn finish(&mut self, now: Now, id: &RunId, ended: Option<Ended>) {
+    pub(crate) fn finish(&mut self, now: Clocks, id: &RunId, ended: Option<Ended>) {
         let Some(run) = self.runs.remove(id) else { return };
         let begun = match run.stage {
             Stage::Waiting { until } => !self.waiting.remove(&(until, id.clone())),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::leave::{GOODBYE_TIMEOUT, Leave};
-use super::types::{Effect, Exit, Now, RunId};
+use super::types::{Clocks, Effect, Exit, RunId};
 use super::{LinkPhase, Machine, Request, Why};
 use crate::proto::{DrainRequest, Goodbye};
 
@@ -11,7 +11,7 @@ use crate::proto::{DrainRequest, Goodbye};
 const NAMED: usize = 5;
 
 impl Machine {
-    pub(crate) fn begin_leave(&mut self, now: Now, grace: Duration) {
+    pub(crate) fn begin_leave(&mut self, now: Clocks, grace: Duration) {
         if let Some(leave) = &mut self.leave {
             // A further request may only shorten it.
             leave.runs_until = leave.runs_until.min(now.mono + grace);
@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// The log tells the sender of the signal what the process waits for, and how to end it immediately.
-    pub(crate) fn on_signal(&mut self, now: Now) {
+    pub(crate) fn on_signal(&mut self, now: Clocks) {
         let runs: Vec<String> = self.in_flight.runs.keys().map(RunId::to_string).collect();
         let deadline = self.settings.drain_timeout;
         if runs.is_empty() {
@@ -63,7 +63,7 @@ impl Machine {
     }
 
     /// The effects of time on a leave.
-    pub(crate) fn leave_due(&mut self, now: Now) {
+    pub(crate) fn leave_due(&mut self, now: Clocks) {
         let Some(leave) = &mut self.leave else { return };
         if now.mono >= leave.gives_up_at() {
             let in_flight = self.in_flight.refs().len();
@@ -83,7 +83,7 @@ impl Machine {
     }
 
     /// Goes one step further when the state allows it.
-    pub(crate) fn leave_step(&mut self, now: Now) {
+    pub(crate) fn leave_step(&mut self, now: Clocks) {
         let Some(leave) = &mut self.leave else { return };
         let idle = self.in_flight.is_empty() && self.callbacks.is_empty();
         leave.idle_since = if idle { leave.idle_since.or(Some(now.mono)) } else { None };

@@ -29,7 +29,7 @@ use self::lease::Lease;
 use self::leave::Leave;
 use self::link::{Link, LinkPhase};
 use self::one_way_delay::OneWayDelay;
-use self::types::{Effect, Event, Exit, Now, RunId, Settings};
+use self::types::{Clocks, Effect, Exit, MachineEvent, RunId, Settings};
 use crate::hooks::News;
 use crate::mutants;
 use crate::proto::session_request::Frame as Request;
@@ -96,10 +96,10 @@ impl Machine {
     }
 
     /// The actions, in this order.
-    pub(crate) fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+    pub(crate) fn handle(&mut self, now: Clocks, event: MachineEvent) -> Vec<Effect> {
         let mut event = event;
         if !self.exited && proves_lease(&event) {
-            self.on(now, std::mem::replace(&mut event, Event::Tick));
+            self.on(now, std::mem::replace(&mut event, MachineEvent::Tick));
         }
         if !self.exited {
             self.due(now);
@@ -150,7 +150,7 @@ impl Machine {
     }
 
     /// The effects of time. The lease first: nothing below may rely on an expired right.
-    fn due(&mut self, now: Now) {
+    fn due(&mut self, now: Clocks) {
         if !self.lease.valid(now.mono) {
             self.stop_all(now, &Why::LeaseEnded);
         }
@@ -163,25 +163,25 @@ impl Machine {
         }
     }
 
-    fn on(&mut self, now: Now, event: Event) {
+    fn on(&mut self, now: Clocks, event: MachineEvent) {
         match event {
-            Event::Tick => {}
-            Event::Connected { connection } if self.counts(connection) => self.on_connected(now),
-            Event::Closed { connection, error } if self.counts(connection) => {
+            MachineEvent::Tick => {}
+            MachineEvent::Connected { connection } if self.counts(connection) => self.on_connected(now),
+            MachineEvent::Closed { connection, error } if self.counts(connection) => {
                 self.on_closed(now, error);
             }
-            Event::Frame { connection, frame } if self.counts(connection) => {
+            MachineEvent::Frame { connection, frame } if self.counts(connection) => {
                 self.on_frame(now, frame);
             }
             // From an abandoned stream.
-            Event::Connected { .. } | Event::Closed { .. } | Event::Frame { .. } => {}
-            Event::Ended(ended) => self.on_ended(now, ended),
-            Event::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
-            Event::Offset { run, offset } => self.on_offset(now, &run, offset),
-            Event::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
-            Event::Leave => self.begin_leave(now, self.settings.drain_timeout),
-            Event::Signal => self.on_signal(now),
-            Event::Kill => self.exit(Exit::Killed),
+            MachineEvent::Connected { .. } | MachineEvent::Closed { .. } | MachineEvent::Frame { .. } => {}
+            MachineEvent::Ended(ended) => self.on_ended(now, ended),
+            MachineEvent::Progress { run, percent, message } => self.on_progress(now, &run, percent, message),
+            MachineEvent::Offset { run, offset } => self.on_offset(now, &run, offset),
+            MachineEvent::CallbackEnded { callback_id, error } => self.on_callback_ended(callback_id, error),
+            MachineEvent::Leave => self.begin_leave(now, self.settings.drain_timeout),
+            MachineEvent::Signal => self.on_signal(now),
+            MachineEvent::Kill => self.exit(Exit::Killed),
         }
     }
 
@@ -190,7 +190,7 @@ impl Machine {
         self.link.current() == Some(connection) || mutants::is_on(mutants::LEFT_STREAMS_HEARD)
     }
 
-    fn on_frame(&mut self, now: Now, frame: Response) {
+    fn on_frame(&mut self, now: Clocks, frame: Response) {
         if let Some(open) = self.link.open() {
             open.heard_at = now.mono;
         }
@@ -232,7 +232,7 @@ impl Machine {
     }
 
     /// The actions that the new state requires.
-    fn settle(&mut self, now: Now) {
+    fn settle(&mut self, now: Clocks) {
         // In a burst, user code whose time has come runs before reports of what has ended. The wait is a few events:
         // each brings one run at most, and lets many begin.
         let begun = self.in_flight.begins_at().is_none_or(|at| now.mono < at);
@@ -263,6 +263,6 @@ impl Machine {
 }
 
 /// An acknowledgement that waited in the socket while the process was frozen still proves a lease.
-pub(crate) fn proves_lease(event: &Event) -> bool {
-    matches!(event, Event::Frame { frame: Response::HeartbeatAck(_), .. })
+pub(crate) fn proves_lease(event: &MachineEvent) -> bool {
+    matches!(event, MachineEvent::Frame { frame: Response::HeartbeatAck(_), .. })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::jobs::{OFFER_AGAIN, RegistrationState};
-use super::types::{Exit, Now};
+use super::types::{Clocks, Exit};
 use super::{Machine, Request};
 use crate::hooks::News;
 use crate::options::OnRefused;
@@ -21,7 +21,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn jobs_due(&mut self, now: Now) {
+    pub(super) fn jobs_due(&mut self, now: Clocks) {
         if self.jobs.retry_at().is_none_or(|at| now.mono < at) {
             return;
         }
@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    fn postpone(&mut self, now: Now) {
+    fn postpone(&mut self, now: Clocks) {
         for (_, state) in self.jobs.all.values_mut() {
             if let RegistrationState::Refused { again_at, .. } = state {
                 *again_at = now.mono + OFFER_AGAIN;
@@ -65,7 +65,7 @@ impl Machine {
         self.quicken(registered.lease, registered.heartbeat_interval);
     }
 
-    pub(super) fn on_refused(&mut self, now: Now, refused: Refused) {
+    pub(super) fn on_refused(&mut self, now: Clocks, refused: Refused) {
         if self.leave.is_some() {
             return;
         }
@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// One job is shut down here, or all of them.
-    pub(super) fn on_shutdown(&mut self, now: Now, shutdown: &Shutdown) {
+    pub(super) fn on_shutdown(&mut self, now: Clocks, shutdown: &Shutdown) {
         tracing::info!(job = shutdown.job, "shut down by an operator: {}", shutdown.message);
         if shutdown.job.is_empty() {
             return self.begin_leave(now, self.settings.drain_timeout);
@@ -93,7 +93,7 @@ impl Machine {
 
     /// Without a job that may still run, the worker leaves: with the refusal, or without an error if all were shut
     /// down.
-    fn nothing_left(&mut self, now: Now) {
+    fn nothing_left(&mut self, now: Clocks) {
         let states = || self.jobs.all.values().map(|(_, state)| state);
         if states().any(|state| matches!(state, RegistrationState::Offered | RegistrationState::Registered)) {
             return;

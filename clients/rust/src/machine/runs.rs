@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::in_flight::{InFlightRun, Progress, Stage, Why};
-use super::types::{Effect, Ended, Now, RunId, Start, UserResult};
+use super::types::{Clocks, Effect, Ended, RunId, Start, UserResult};
 use super::{Machine, Request, limits};
 use crate::mutants;
 use crate::proto::{
@@ -26,7 +26,7 @@ pub(super) enum Check {
 }
 
 impl Machine {
-    pub(super) fn on_trigger(&mut self, now: Now, trigger: Trigger) {
+    pub(super) fn on_trigger(&mut self, now: Clocks, trigger: Trigger) {
         let Some(id) = trigger.run.clone().map(RunId::from) else { return };
         if mutants::is_on(mutants::TRIGGERS_DROPPED) {
             return;
@@ -55,14 +55,14 @@ impl Machine {
     }
 
     /// A higher token means that reports of an older run of the item are no longer accepted.
-    fn supersede(&mut self, now: Now, id: &RunId) {
+    fn supersede(&mut self, now: Clocks, id: &RunId) {
         if let Some(older) = self.in_flight.occupant(id).cloned() {
             self.stop(now, &older, &Why::Fenced(format!("run {} of the item took its place", id.token)));
         }
     }
 
     /// What must hold before user code starts. The stream was checked when the frame arrived.
-    pub(super) fn check(&self, now: Now, id: &RunId) -> Check {
+    pub(super) fn check(&self, now: Clocks, id: &RunId) -> Check {
         let no = |why: &str| Check::NotStarted(why.to_owned());
         let seen = self.in_flight.highest(id).filter(|_| !mutants::is_on(mutants::TOKENS_UNCHECKED));
         if self.in_flight.has(id) && !mutants::is_on(mutants::TOKENS_UNCHECKED) {
@@ -94,7 +94,7 @@ impl Machine {
         Check::Start
     }
 
-    fn accept(&mut self, now: Now, id: RunId, trigger: Trigger) {
+    fn accept(&mut self, now: Clocks, id: RunId, trigger: Trigger) {
         let starts_in: Option<Duration> = trigger.starts_in.and_then(|starts_in| starts_in.try_into().ok());
         let fire = trigger.fire_time.and_then(|time| SystemTime::try_from(time).ok());
         let until = starts_in
@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// The run's time has come.
-    fn begin(&mut self, now: Now, id: &RunId) {
+    fn begin(&mut self, now: Clocks, id: &RunId) {
         let Some(run) = self.in_flight.runs.get_mut(id) else { return };
         let timeout: Option<Duration> = run.trigger.timeout.and_then(|timeout| timeout.try_into().ok());
         run.times_out_at = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| now.mono + timeout);
@@ -140,7 +140,7 @@ impl Machine {
     }
 
     /// Lets one attempt into user code.
-    fn start(&mut self, now: Now, id: &RunId) {
+    fn start(&mut self, now: Clocks, id: &RunId) {
         let instance_id = self.me.as_ref().map(|me| me.instance_id.clone()).unwrap_or_default();
         let Some(run) = self.in_flight.runs.get_mut(id) else { return };
         run.stage = Stage::InCode;
@@ -167,14 +167,14 @@ impl Machine {
 
     /// With every heartbeat, announces what is not announced yet. Runs that begin together, at their time, are
     /// announced here if they have not ended by then: in a burst, starting runs comes first.
-    pub(super) fn announce_runs(&mut self, now: Now) {
+    pub(super) fn announce_runs(&mut self, now: Clocks) {
         for (id, run) in &mut self.in_flight.runs {
             self.effects.extend(run.announce(id));
             self.effects.extend(run.progress.take(now.mono, id));
         }
     }
 
-    pub(super) fn on_ended(&mut self, now: Now, mut ended: Ended) {
+    pub(super) fn on_ended(&mut self, now: Clocks, mut ended: Ended) {
         let id = ended.id.clone();
         let Some(run) = self.in_flight.runs.get_mut(&id) else { return };
         if run.attempt != ended.attempt || run.stage != Stage::InCode {
@@ -195,7 +195,7 @@ impl Machine {
         self.in_flight.finish(now, &id, Some(ended));
     }
 
-    pub(super) fn runs_due(&mut self, now: Now) {
+    pub(super) fn runs_due(&mut self, now: Clocks) {
         for _ in 0..BEGIN_AT_ONCE {
             let Some(id) = self.in_flight.take_due(now.mono) else { break };
             self.begin(now, &id);
@@ -227,7 +227,7 @@ impl Machine {
         self.in_flight.look_when();
     }
 
-    pub(super) fn on_cancel(&mut self, now: Now, cancel: Cancel) {
+    pub(super) fn on_cancel(&mut self, now: Clocks, cancel: Cancel) {
         let reason = cancel.reason();
         let Some(id) = cancel.run.map(RunId::from) else { return };
         let why = match reason {
@@ -238,7 +238,7 @@ impl Machine {
         self.stop(now, &id, &why);
     }
 
-    pub(super) fn stop_all(&mut self, now: Now, why: &Why) {
+    pub(super) fn stop_all(&mut self, now: Clocks, why: &Why) {
         // Skip runs that already have this reason.
         let told = |run: &InFlightRun| run.urgent || run.stop.as_ref() == Some(why);
         let untold = self.in_flight.runs.iter().filter(|(_, run)| !told(run));
@@ -250,7 +250,7 @@ impl Machine {
 
     /// Tells a run to stop. The first reason stays, unless another run has taken its place; a more urgent one shortens
     /// the grace.
-    fn stop(&mut self, now: Now, id: &RunId, why: &Why) {
+    fn stop(&mut self, now: Clocks, id: &RunId, why: &Why) {
         let grace = if why.urgent() { self.lease.budget() } else { self.settings.stop_grace };
         let Some(run) = self.in_flight.runs.get_mut(id) else { return };
         let first = run.stop.is_none();
@@ -282,12 +282,12 @@ impl Machine {
     }
 
     /// The identity under which the runs were started was marked dead.
-    pub(super) fn disown_all(&mut self, now: Now) {
+    pub(super) fn disown_all(&mut self, now: Clocks) {
         self.in_flight.disown();
         self.stop_all(now, &Why::Fenced("the worker was marked dead".into()));
     }
 
-    pub(super) fn on_progress(&mut self, now: Now, id: &RunId, percent: u32, message: String) {
+    pub(super) fn on_progress(&mut self, now: Clocks, id: &RunId, percent: u32, message: String) {
         let Some(run) = self.in_flight.runs.get_mut(id) else { return };
         run.progress.latest = (percent.min(100), limits::cut(message, limits::PROGRESS_BYTES));
         run.progress.waits = true;
@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_offset(&mut self, now: Now, id: &RunId, offset: Bytes) {
+    pub(super) fn on_offset(&mut self, now: Clocks, id: &RunId, offset: Bytes) {
         let Some(run) = self.in_flight.runs.get_mut(id) else { return };
         run.progress.offset = Some(offset);
         run.progress.offset_waits = true;
@@ -313,7 +313,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_callback(&mut self, now: Now, callback: Callback) {
+    pub(super) fn on_callback(&mut self, now: Clocks, callback: Callback) {
         if self.callbacks.contains_key(&callback.callback_id) {
             return;
         }
@@ -351,7 +351,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn callbacks_due(&mut self, now: Now) {
+    pub(super) fn callbacks_due(&mut self, now: Clocks) {
         let over = self.callbacks.iter().filter(|(_, until)| until.is_some_and(|until| now.mono >= until));
         let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
         for callback_id in over {

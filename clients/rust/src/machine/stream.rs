@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::lease::{Beats, DEFAULT_BEAT, DEFAULT_BUDGET, DEFAULT_LEASE};
 use super::link::{BACKOFF_MOST, BACKOFF_MOST_LEAVING};
-use super::types::{Effect, Exit, Now};
+use super::types::{Clocks, Effect, Exit};
 use super::{Identity, LinkPhase, Machine, OneWayDelay, Request};
 use crate::hooks::News;
 use crate::link_error::LinkError;
@@ -14,7 +14,7 @@ use crate::proto::{DrainRequest, Heartbeat, Hello, Welcome};
 const CLIENT: &str = concat!("rosterd-client-rust/", env!("CARGO_PKG_VERSION"));
 
 impl Machine {
-    pub(super) fn stream_due(&mut self, now: Now) {
+    pub(super) fn stream_due(&mut self, now: Clocks) {
         let silence = self.lease.silence();
         let lease_end = self.lease.stops_at().unwrap_or_default();
         match &self.link.phase {
@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_connected(&mut self, now: Now) {
+    pub(super) fn on_connected(&mut self, now: Clocks) {
         if !matches!(self.link.phase, LinkPhase::Connecting { .. }) {
             return;
         }
@@ -57,7 +57,7 @@ impl Machine {
         self.send(Request::Hello(hello));
     }
 
-    pub(super) fn on_welcome(&mut self, now: Now, welcome: Welcome) {
+    pub(super) fn on_welcome(&mut self, now: Clocks, welcome: Welcome) {
         let LinkPhase::Greeting { hello_at, .. } = self.link.phase else { return };
         let hello_at = if mutants::is_on(mutants::LEASE_FROM_WELCOME) { now.mono } else { hello_at };
         let same = self.me.as_ref().is_none_or(|me| me.worker_id == welcome.worker_id);
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_heartbeat_ack(&mut self, now: Now, sequence: u64) {
+    pub(super) fn on_heartbeat_ack(&mut self, now: Clocks, sequence: u64) {
         let Some(open) = self.link.open() else { return };
         if let Some(sent_at) = open.beats.acknowledge(sequence) {
             open.renewed_at = now.mono;
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_closed(&mut self, now: Now, error: LinkError) {
+    pub(super) fn on_closed(&mut self, now: Clocks, error: LinkError) {
         // In a row: a coordinator that is only unreachable may be one that accepts this worker.
         self.rejections = if self.me.is_none() && error.rejected() { self.rejections + 1 } else { 0 };
         if self.rejections > 0 && self.rejections >= self.link.addresses() {
@@ -146,7 +146,7 @@ impl Machine {
     }
 
     /// Leaves the stream, or gives up the attempt; the next address follows.
-    pub(super) fn lose(&mut self, now: Now, why: &str) {
+    pub(super) fn lose(&mut self, now: Clocks, why: &str) {
         self.detached(why);
         if let Some(connection) = self.link.current() {
             self.effects.push(Effect::Close { connection });
@@ -165,7 +165,7 @@ impl Machine {
         );
     }
 
-    fn beat(&mut self, now: Now) {
+    fn beat(&mut self, now: Clocks) {
         self.announce_runs(now);
         let runs_in_flight = self.in_flight.refs();
         let Some(open) = self.link.open() else { return };

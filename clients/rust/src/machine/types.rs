@@ -16,7 +16,7 @@ use crate::proto::session_response::Frame as Response;
 
 /// A moment on both clocks: one that only goes forward, and the wall clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
+pub(crate) struct Clocks {
     pub(crate) mono: Duration,
     pub(crate) wall: SystemTime,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Settings {
 }
 
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum MachineEvent {
     /// Time has passed.
     Tick,
     Connected {

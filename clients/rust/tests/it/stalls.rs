@@ -42,7 +42,7 @@ impl Clock for Jumps {
 
 /// A run that ends while frames from the socket are processed is reported like any other.
 #[tokio::test(start_paused = true)]
-async fn a_burst_in_which_the_process_stands_still_loses_no_report() {
+async fn a_burst_in_which_the_process_freezes_loses_no_report() {
     const RUNS: u32 = 1_000;
     let mut coordinators = Coordinators::new();
     let worker = Worker::connect("a").slots(RUNS).add(Job::new("j").handler(|_: Run| async { Ok(()) }));

@@ -16,7 +16,7 @@ use crate::job::parts::duties::Planned;
 use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
 use crate::job::txn::{CHUNK, led};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 impl LeaderTurn<'_, '_> {
     // ---- leading
@@ -29,7 +29,7 @@ impl LeaderTurn<'_, '_> {
         for (instance, id) in job.roster.hosted() {
             let Some(worker) = self.workers.get(id) else { continue };
             match worker.link.phase() {
-                Phase::Attaching | Phase::Attached => {}
+                AttachmentPhase::Attaching | AttachmentPhase::Attached => {}
                 _ => {
                     candidates.leaving.insert(instance.clone());
                 }

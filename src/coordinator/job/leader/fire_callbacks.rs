@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, Version, WorkerId};
-use rosterd_domain::item::{Event, Source, State};
+use rosterd_domain::item::{ItemEvent, Source, State};
 use rosterd_domain::mutants;
 use rosterd_domain::snapshot::{Announced, Stage};
 use rosterd_domain::time::{Mono, Time};
@@ -25,7 +25,7 @@ use crate::job::parts::writer::Intent;
 use crate::job::state::JobState;
 use crate::job::txn::{CHUNK, applied, led};
 use crate::job::{AllJobs, JobTurn};
-use crate::workers::parts::link::Phase;
+use crate::workers::parts::link::AttachmentPhase;
 
 /// How many `completed` mirrors one transaction removes.
 const CLEARED: u32 = 1000;
@@ -57,7 +57,7 @@ impl JobTurn<'_> {
         job.cache.went_stale();
         for item in items {
             if let Some((version, record)) = job.cache.record(*item) {
-                let (version, record) = (Version::next(*version), applied(record, &Event::Release));
+                let (version, record) = (Version::next(*version), applied(record, &ItemEvent::Release));
                 self.put_record(name, job, *item, version, record);
                 self.dispatch(name, job, *item);
             }
@@ -226,7 +226,7 @@ impl JobTurn<'_> {
         let here = asked.and_then(|asked| job.roster.worker_of(asked)).and_then(|id| self.workers.get(id));
         // Before Welcome it gets no other frames.
         let stream = here
-            .filter(|worker| worker.link.phase() != Phase::Attaching)
+            .filter(|worker| worker.link.phase() != AttachmentPhase::Attaching)
             .and_then(|worker| worker.link.stream());
         let here = here.is_some();
         let calling = job.guarantee.of(stage).as_ref().filter(|calling| calling.id() == known.callback);
@@ -382,7 +382,7 @@ fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
     let mut txn = led(Purpose::Release, view);
     for item in items {
         if let Some((version, record)) = job.cache.record(*item) {
-            let record = Box::new(applied(record, &Event::Release));
+            let record = Box::new(applied(record, &ItemEvent::Release));
             txn.write(Write::Record { job: name.clone(), item: *item, expect: Some(*version), record });
             txn.write(Write::Started { job: name.clone(), item: *item, present: false });
         }
@@ -406,7 +406,7 @@ mod tests {
     use crate::tests::{at, host};
 
     #[test]
-    fn a_callback_is_answered_by_whom_it_was_asked_of_and_nobody_else() {
+    fn a_callback_is_answered_by_the_one_that_was_asked_and_nobody_else() {
         let mut machine = host();
         let (asked, name) =
             (machine.workers.here().keys().next().unwrap().clone(), JobName::new("report").unwrap());

@@ -29,7 +29,7 @@ pub(crate) struct Torn {
 
 /// The result of the last read of a job. It is kept while the job is read again.
 #[derive(Debug, Default)]
-pub(crate) enum Known {
+pub(crate) enum KnownJob {
     /// It was never read.
     #[default]
     Unread,
@@ -43,7 +43,7 @@ pub(crate) enum Known {
     Present(Arc<Job>),
 }
 
-impl Known {
+impl KnownJob {
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self, Self::Unread)
     }
@@ -77,7 +77,7 @@ enum Freshness {
 /// The stored state of a job as far as it is known, and which parts may be outdated.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    known: Known,
+    known: KnownJob,
     /// Whether the decision state or the records may be outdated.
     freshness: Freshness,
     /// The job existed at some time.
@@ -94,16 +94,16 @@ impl Cache {
     /// A job that was read and exists.
     #[cfg(test)]
     pub(crate) fn of(view: Arc<Job>) -> Self {
-        Self { known: Known::Present(view), existed: true, ..Self::default() }
+        Self { known: KnownJob::Present(view), existed: true, ..Self::default() }
     }
 
     /// A job that was read and does not exist.
     #[cfg(test)]
     pub(crate) fn absent() -> Self {
-        Self { known: Known::Absent, ..Self::default() }
+        Self { known: KnownJob::Absent, ..Self::default() }
     }
 
-    pub(crate) fn known(&self) -> &Known {
+    pub(crate) fn known(&self) -> &KnownJob {
         &self.known
     }
 
@@ -115,14 +115,14 @@ impl Cache {
     /// Returns why the job cannot be decoded; `None` if that is not known to be so.
     pub(crate) fn damaged(&self) -> Option<&Damaged> {
         match &self.known {
-            Known::Damaged(damaged) => Some(damaged),
+            KnownJob::Damaged(damaged) => Some(damaged),
             _ => None,
         }
     }
 
     /// Whether the job is known to exist.
     pub(crate) fn is_there(&self) -> bool {
-        !matches!(self.known, Known::Unread | Known::Absent)
+        !matches!(self.known, KnownJob::Unread | KnownJob::Absent)
     }
 
     /// Whether the job existed at some time.
@@ -133,12 +133,12 @@ impl Cache {
     // ---- what a read found
 
     /// The job was read, and counts as absent unless `found` is called next. Returns the previous state.
-    pub(crate) fn read_again(&mut self) -> Known {
-        std::mem::replace(&mut self.known, Known::Absent)
+    pub(crate) fn read_again(&mut self) -> KnownJob {
+        std::mem::replace(&mut self.known, KnownJob::Absent)
     }
 
     /// The job exists, in this state.
-    pub(crate) fn found(&mut self, known: Known) {
+    pub(crate) fn found(&mut self, known: KnownJob) {
         self.existed = true;
         self.known = known;
     }
@@ -146,7 +146,7 @@ impl Cache {
     /// A node of the job is damaged: no part of the job has to be read again until it changes.
     pub(crate) fn cannot_be_read(&mut self, why: String) {
         let ending = self.known.is_ending();
-        self.found(Known::Damaged(Damaged { why, torn: None, ending }));
+        self.found(KnownJob::Damaged(Damaged { why, torn: None, ending }));
         self.freshness = Freshness::Current;
     }
 
@@ -242,7 +242,7 @@ mod tests {
     fn what_goes_stale_while_it_is_read_is_read_again() {
         let mut cache = Cache::default();
         assert!(cache.is_behind() && cache.begin_reading(), "all of it is read first");
-        cache.found(Known::Ending);
+        cache.found(KnownJob::Ending);
         assert!(!cache.is_behind() && cache.records_are_current());
         cache.went_stale();
         assert!(cache.is_behind() && cache.records_are_current());
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_job_that_is_being_removed_still_is_when_a_node_of_it_is_damaged() {
         let mut cache = Cache::default();
-        cache.found(Known::Ending);
+        cache.found(KnownJob::Ending);
         cache.records_went_stale();
         cache.cannot_be_read("why".into());
         assert!(cache.known().is_ending() && cache.damaged().is_some() && !cache.is_behind());

@@ -9,7 +9,7 @@ use crate::io::event::StreamId;
 
 /// The phase of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum AttachmentPhase {
     /// The attachment is written; its jobs are being moved; not welcomed yet.
     Attaching,
     /// Welcomed.
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 
 /// A step that may change the phase of an attachment.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum AttachmentStep {
     Welcome,
     /// The worker requests to drain, for the first time or again.
     Drain,
@@ -36,24 +36,29 @@ enum Step {
     Expire,
 }
 
-impl Phase {
+impl AttachmentPhase {
     /// Returns the phase that follows; `None`: the step has no effect.
-    fn after(self, step: Step) -> Option<Self> {
+    fn after(self, step: AttachmentStep) -> Option<Self> {
         match (self, step) {
-            (Self::Attaching, Step::Welcome) | (Self::Draining { .. }, Step::StayAttached) => {
-                Some(Self::Attached)
-            }
-            (Self::Attached | Self::Draining { .. }, Step::Drain) => {
+            (Self::Attaching, AttachmentStep::Welcome)
+            | (Self::Draining { .. }, AttachmentStep::StayAttached) => Some(Self::Attached),
+            (Self::Attached | Self::Draining { .. }, AttachmentStep::Drain) => {
                 Some(Self::Draining { confirmed: false })
             }
-            (Self::Draining { confirmed: false }, Step::ConfirmDraining) => {
+            (Self::Draining { confirmed: false }, AttachmentStep::ConfirmDraining) => {
                 Some(Self::Draining { confirmed: true })
             }
-            (Self::Attaching | Self::Attached | Self::Draining { .. }, Step::Goodbye) => Some(Self::Leaving),
-            (_, Step::Expire) => Some(Self::Expiring),
+            (Self::Attaching | Self::Attached | Self::Draining { .. }, AttachmentStep::Goodbye) => {
+                Some(Self::Leaving)
+            }
+            (_, AttachmentStep::Expire) => Some(Self::Expiring),
             (
                 Self::Attaching | Self::Attached | Self::Draining { .. } | Self::Leaving | Self::Expiring,
-                Step::Welcome | Step::Drain | Step::ConfirmDraining | Step::StayAttached | Step::Goodbye,
+                AttachmentStep::Welcome
+                | AttachmentStep::Drain
+                | AttachmentStep::ConfirmDraining
+                | AttachmentStep::StayAttached
+                | AttachmentStep::Goodbye,
             ) => None,
         }
     }
@@ -62,7 +67,7 @@ impl Phase {
 /// The attachment of a worker, and its stream.
 #[derive(Debug)]
 pub(crate) struct Link {
-    phase: Phase,
+    phase: AttachmentPhase,
     /// Its current stream; `None` while it is disconnected.
     stream: Option<StreamId>,
     stream_number: StreamNumber,
@@ -90,7 +95,7 @@ impl Link {
         version: Version,
     ) -> Self {
         Self {
-            phase: Phase::Attaching,
+            phase: AttachmentPhase::Attaching,
             stream: Some(stream),
             stream_number: attachment.stream,
             attachment,
@@ -126,7 +131,7 @@ impl Link {
 
     /// Whether no worker has this identity, or ever will: it is new, and its stream ended before its Welcome.
     pub(crate) fn is_nobodys(&self) -> bool {
-        self.fresh && self.phase == Phase::Attaching && self.stream.is_none()
+        self.fresh && self.phase == AttachmentPhase::Attaching && self.stream.is_none()
     }
 
     // ---- the attachment
@@ -177,11 +182,11 @@ impl Link {
 
     // ---- its life
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> AttachmentPhase {
         self.phase
     }
 
-    fn go(&mut self, step: Step) -> bool {
+    fn go(&mut self, step: AttachmentStep) -> bool {
         let next = self.phase.after(step);
         self.phase = next.unwrap_or(self.phase);
         next.is_some()
@@ -219,7 +224,7 @@ impl Link {
 
     /// Welcomes the worker if all its jobs are moved; false: not yet, or not in this phase.
     pub(crate) fn welcome(&mut self) -> bool {
-        let is_welcome = self.moving.is_empty() && self.go(Step::Welcome);
+        let is_welcome = self.moving.is_empty() && self.go(AttachmentStep::Welcome);
         if is_welcome {
             self.taken_over = false;
         }
@@ -229,11 +234,11 @@ impl Link {
     /// The worker requests to drain. Returns the attachment to write and the version that it replaces, if it can be
     /// written now.
     pub(crate) fn drain(&mut self) -> Option<(Version, Attachment)> {
-        if self.phase != Phase::Attached {
+        if self.phase != AttachmentPhase::Attached {
             return None;
         }
         self.drain_wanted = self.writing;
-        if self.writing || !self.go(Step::Drain) {
+        if self.writing || !self.go(AttachmentStep::Drain) {
             return None;
         }
         self.attachment.draining = true;
@@ -243,7 +248,7 @@ impl Link {
     /// The worker requests to drain again, for example on another stream: Draining is sent again. False: it is not
     /// draining.
     pub(crate) fn drain_again(&mut self) -> bool {
-        matches!(self.phase, Phase::Draining { .. }) && self.go(Step::Drain)
+        matches!(self.phase, AttachmentPhase::Draining { .. }) && self.go(AttachmentStep::Drain)
     }
 
     /// Whether the worker requested to drain while its attachment was being written.
@@ -253,28 +258,28 @@ impl Link {
 
     /// Whether Draining has to be sent once no Trigger can follow it.
     pub(crate) fn is_to_confirm(&self) -> bool {
-        self.phase == (Phase::Draining { confirmed: false }) && !self.writing
+        self.phase == (AttachmentPhase::Draining { confirmed: false }) && !self.writing
     }
 
     /// Draining is sent.
     pub(crate) fn confirm_draining(&mut self) {
-        self.go(Step::ConfirmDraining);
+        self.go(AttachmentStep::ConfirmDraining);
     }
 
     /// Moves a draining worker back to the attached phase if its attachment does not say that it drains; false: no
     /// change.
     pub(crate) fn undrain(&mut self) -> bool {
-        !self.attachment.draining && self.go(Step::StayAttached)
+        !self.attachment.draining && self.go(AttachmentStep::StayAttached)
     }
 
     /// The worker says Goodbye; false: it did before, or its lease has expired.
     pub(crate) fn leave(&mut self) -> bool {
-        self.go(Step::Goodbye)
+        self.go(AttachmentStep::Goodbye)
     }
 
     /// The worker's lease has expired: from now on none of its frames is acknowledged.
     pub(crate) fn expire(&mut self) {
-        self.go(Step::Expire);
+        self.go(AttachmentStep::Expire);
     }
 }
 
@@ -282,32 +287,43 @@ impl Link {
 mod tests {
     use super::*;
 
-    const ALL: [Phase; 6] = [
-        Phase::Attaching,
-        Phase::Attached,
-        Phase::Draining { confirmed: false },
-        Phase::Draining { confirmed: true },
-        Phase::Leaving,
-        Phase::Expiring,
+    const ALL: [AttachmentPhase; 6] = [
+        AttachmentPhase::Attaching,
+        AttachmentPhase::Attached,
+        AttachmentPhase::Draining { confirmed: false },
+        AttachmentPhase::Draining { confirmed: true },
+        AttachmentPhase::Leaving,
+        AttachmentPhase::Expiring,
     ];
 
     #[test]
     fn a_worker_that_is_on_its_way_out_does_not_come_back() {
-        let steps = [Step::Welcome, Step::Drain, Step::ConfirmDraining, Step::StayAttached, Step::Goodbye];
+        let steps = [
+            AttachmentStep::Welcome,
+            AttachmentStep::Drain,
+            AttachmentStep::ConfirmDraining,
+            AttachmentStep::StayAttached,
+            AttachmentStep::Goodbye,
+        ];
         for step in steps {
-            assert_eq!(Phase::Expiring.after(step), None, "{step:?}");
-            assert_eq!(Phase::Leaving.after(step), None, "{step:?}");
+            assert_eq!(AttachmentPhase::Expiring.after(step), None, "{step:?}");
+            assert_eq!(AttachmentPhase::Leaving.after(step), None, "{step:?}");
         }
-        assert!(ALL.iter().all(|phase| phase.after(Step::Expire) == Some(Phase::Expiring)));
+        assert!(
+            ALL.iter().all(|phase| phase.after(AttachmentStep::Expire) == Some(AttachmentPhase::Expiring))
+        );
     }
 
     #[test]
     fn draining_is_confirmed_once_and_again_after_it_was_asked_for_again() {
-        let before = |step: Step| ALL.into_iter().filter(move |phase| phase.after(step).is_some());
-        assert!(before(Step::ConfirmDraining).eq([Phase::Draining { confirmed: false }]));
-        assert!(before(Step::Welcome).eq([Phase::Attaching]));
-        for phase in before(Step::Drain) {
-            assert_eq!(phase.after(Step::Drain), Some(Phase::Draining { confirmed: false }));
+        let before = |step: AttachmentStep| ALL.into_iter().filter(move |phase| phase.after(step).is_some());
+        assert!(before(AttachmentStep::ConfirmDraining).eq([AttachmentPhase::Draining { confirmed: false }]));
+        assert!(before(AttachmentStep::Welcome).eq([AttachmentPhase::Attaching]));
+        for phase in before(AttachmentStep::Drain) {
+            assert_eq!(
+                phase.after(AttachmentStep::Drain),
+                Some(AttachmentPhase::Draining { confirmed: false })
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rosterd_domain::id::JobName;
 use rosterd_runtime::lookup::Lookup;
-use rosterd_session::jobs::Jobs;
+use rosterd_session::jobs::JobScope;
 
 /// The jobs that a worker works for, is registering, has given up, or may not have.
 #[derive(Debug)]
@@ -18,14 +18,14 @@ pub(crate) struct Work {
     /// Jobs that it has given up.
     unregistered: BTreeSet<JobName>,
     /// The jobs that the credential of its stream is for.
-    rights: Jobs,
+    rights: JobScope,
     /// Jobs that the worker had, or says that it had, although its credential is not for them.
     lost: BTreeSet<JobName>,
 }
 
 impl Work {
     /// A worker whose Hello asks for the jobs `asked`, with a credential for the jobs `rights`.
-    pub(crate) fn new(asked: BTreeSet<JobName>, rights: Jobs) -> Self {
+    pub(crate) fn new(asked: BTreeSet<JobName>, rights: JobScope) -> Self {
         Self {
             jobs: Lookup::default(),
             pending_registrations: asked,
@@ -109,7 +109,7 @@ impl Work {
     // ---- rights
 
     /// Returns the jobs that the worker's credential is for.
-    pub(crate) fn rights(&self) -> &Jobs {
+    pub(crate) fn rights(&self) -> &JobScope {
         &self.rights
     }
 

@@ -116,7 +116,7 @@ fn p_name(plan: &Plan) -> crate::id::JobName {
 
 /// The right to a run is checked independently of what its record says.
 #[test]
-fn a_run_that_there_is_no_right_to_is_found() {
+fn a_run_without_a_right_is_found() {
     type Way = (&'static str, fn(&mut Running));
     let ways: [Way; 4] = [
         ("it was not triggered", |run| run.source = Source::Manual),
@@ -138,7 +138,7 @@ fn a_run_that_there_is_no_right_to_is_found() {
 
 /// Scheduled times before a run started wait behind it; later ones found the item busy.
 #[test]
-fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
+fn a_scheduled_time_during_a_run_waits_only_if_it_was_first() {
     let due = Time(noon().0 + 60_000);
     let waits = |later: i64| {
         let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
@@ -167,7 +167,7 @@ fn a_due_time_beside_a_run_waits_only_if_it_was_first() {
 
 /// Failover was switched on, and the host did not know yet when a run crashed: nobody ran it again.
 #[test]
-fn that_nobody_runs_a_crashed_run_again_rests_on_the_rights() {
+fn crashed_runs_not_running_again_depends_on_the_rights() {
     let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
     world.now = Time(noon().0 + 60_000);
     world.settle();
@@ -214,7 +214,7 @@ fn a_plan_that_looks_again_after_what_waits_is_too_old_is_found() {
 
 /// A run of it is in user code and in no record: scheduled times that come meanwhile are accounted for at once.
 #[test]
-fn a_plan_that_leaves_a_due_time_beside_a_run_without_a_record_is_found() {
+fn a_plan_that_leaves_a_scheduled_time_during_a_run_without_a_record_is_found() {
     let mut world = World::new(job(Some("0 0 * * * ?"), 1), &[0], Time(noon().0 - 1));
     world.job.rules.monitor = false;
     world.in_user_code.insert(Item(0));
@@ -366,7 +366,7 @@ fn elsewhere(of: &World, other: &World) -> (Vec<FireResult>, String) {
 
 /// Each result is right in one state alone.
 #[test]
-fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
+fn the_result_of_a_scheduled_time_is_right_in_its_own_state_alone() {
     let minutes = |n: i64| Time(noon().0 + n * 60_000);
     let idle = || {
         let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], Time(noon().0 - 1));
@@ -450,7 +450,7 @@ fn what_becomes_of_a_due_time_is_right_in_its_own_state_alone() {
 /// A run that starts at a scheduled time keeps the item busy at that time, but a scheduled time a millisecond before
 /// waits for it.
 #[test]
-fn a_due_time_that_a_run_begins_with_found_it_busy() {
+fn a_scheduled_time_at_the_start_of_a_run_finds_the_item_busy() {
     let due = Time(noon().0 + 60_000);
     let begun = |since: Time| {
         let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());

@@ -383,7 +383,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(ProptestConfig::default().cases / 4) })]
 
     #[test]
-    fn an_hour_of_trouble_loses_no_due_time(
+    fn an_hour_of_trouble_loses_no_scheduled_time(
         cron in select(vec!["*/7 * * * * ?", "*/20 * * * * ?", "0 * * * * ?", "*/3 * * * * ?"]),
         flags in any::<[bool; 4]>(),
         items in 1..5u32,

@@ -15,7 +15,7 @@ mod unattended;
 mod world;
 
 #[test]
-fn a_host_says_of_those_who_left_what_they_do_not() {
+fn a_host_reports_for_workers_that_left_what_they_do_not() {
     use super::Reported;
     use crate::id::Version;
     use crate::item::Outcome;

@@ -45,7 +45,7 @@ fn a_leader_tells_of_what_has_no_owner_and_a_host_of_what_it_hosts() {
 }
 
 #[test]
-fn who_cannot_own_an_item_is_no_worker() {
+fn an_instance_that_cannot_own_an_item_does_not_count_as_a_worker() {
     let mut world = world();
     world.job.sharding.disabled_instances.insert(instance(0));
     let items = |world: &World| (found(world, true, &[]).without_workers, found(world, true, &[]).items);

@@ -30,15 +30,15 @@ races! {
     saturn_119_a_plan_for_who_has_gone_is_made_again: taker_dies_while_planning,
         [FLAG_CLEARED_UNREAD => "one_leader_writes"];
     /// The first-ranked coordinator is frozen, and others wait for it only once.
-    curator_645_who_stands_in_for_another_goes_on: first_stands_still, [STANDING_IN_IS_FORGOTTEN => "leaders_settle"];
+    curator_645_who_stands_in_for_another_goes_on: first_freezes, [STANDING_IN_IS_FORGOTTEN => "leaders_settle"];
     /// The only coordinator that can lead a job, as the host of its workers, is frozen with them: no other is elected
     /// only to step down.
-    nobody_is_elected_for_what_it_cannot_lead: only_host_stands_still, [ELECTED_FOR_NOTHING => "scene"];
+    nobody_is_elected_for_what_it_cannot_lead: only_host_freezes, [ELECTED_FOR_NOTHING => "scene"];
     /// The leader's only item leaves the job right before its fire, for which a plan was deferred.
     a_plan_waits_for_no_fire_that_is_none: count_goes_down_before_a_fire, [PUT_OFF_IS_FORGOTTEN => "one_owner"];
 }
 
-fn first_stands_still() -> Faults {
+fn first_freezes() -> Faults {
     scene(async || {
         let [job, _] = led_by("c0", &["c0", "c1"]);
         let mut world = small_world(2, &[1, 1], vec![JobPlan { name: job, ..short(2, 100, 3) }]);
@@ -57,7 +57,7 @@ fn first_stands_still() -> Faults {
     })
 }
 
-fn only_host_stands_still() -> Faults {
+fn only_host_freezes() -> Faults {
     scene(async || {
         let plan = JobPlan { held: Some("run"), answer: (1, 1), ..again(2, 300, 5) };
         let mut world = small_world(2, &[0], vec![plan]);

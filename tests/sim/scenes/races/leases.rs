@@ -12,17 +12,17 @@ use rosterd_domain::txn::Purpose;
 
 races! {
     /// A decision to mark a worker dead from before it attached elsewhere has no effect.
-    hole_2_a_late_verdict_kills_nobody_who_attached_elsewhere: late_verdict, [VERDICT_IGNORES_VERSION => "one_lease"];
+    hole_2_a_late_expiry_ends_no_worker_that_attached_elsewhere: late_expiry, [EXPIRY_IGNORES_VERSION => "one_lease"];
     /// A Hello of an abandoned stream arrives after that of the next.
     hole_3_a_late_hello_takes_nobody_back: late_hello, [STREAM_NUMBERS_UNCHECKED => "one_stream"];
     /// A start is in flight for a worker that moves to another host.
-    hole_4_a_start_for_a_worker_that_moved_is_refused: start_for_who_moved, [START_IGNORES_ATTACHMENT => "right_to_start"];
+    hole_4_a_start_for_a_worker_that_moved_is_refused: start_for_a_worker_that_moved, [START_IGNORES_ATTACHMENT => "right_to_start"];
     /// A worker that attaches to another host belongs to it only once the attachment says so.
     hole_21_every_welcome_follows_a_written_attachment: moved, [TAKEOVER_SKIPS_ATTACHMENT => "right_to_start"];
     /// A host that had read the records before the worker came takes its run for orphaned.
     hole_7_records_are_read_after_the_take_over: moved_with_a_run, [RECORDS_READ_BEFORE_ATTACHMENT => "fenced"];
     /// A worker that is frozen for less than its lease is not dead.
-    hole_22_nobody_is_dead_before_its_lease_has_ended: frozen_worker, [VERDICT_BEFORE_LEASE_END => "one_lease"];
+    hole_22_no_worker_is_marked_dead_before_its_lease_has_ended: frozen_worker, [EXPIRY_BEFORE_LEASE_END => "one_lease"];
     /// A run that was stopped by its lease's end is reported as aborted, and run again.
     hole_6_what_a_lease_stopped_is_reported_as_aborted: frozen_host, [ABORTED_IS_FAILED => "ends_as_reported"];
     /// A repeated report ends no other run than its own.
@@ -49,19 +49,19 @@ races! {
     hole_12_a_paused_worker_wakes_and_starts_nothing: paused_worker, [LEASE_ENDLESS => "overlap"];
 }
 
-fn late_verdict() -> Faults {
+fn late_expiry() -> Faults {
     scene(async || {
         let mut world = small_world(2, &[0, 1], vec![short(2, 100, 30)]);
         start(&mut world, 0..2).await;
         at_work(&mut world, "short", 2).await;
         world.pass(secs(5)).await;
-        slow(&world, "c0", Purpose::Verdict, secs(3), 1);
+        slow(&world, "c0", Purpose::Expire, secs(3), 1);
         world.freeze_worker(0, secs(30));
-        until(&mut world, "the verdict is under way", |world| world.store_faults.holds() == 0).await;
+        until(&mut world, "the expiry is being written", |world| world.store_faults.holds() == 0).await;
         world.thaw_worker(0);
         until(&mut world, "it is attached elsewhere", |world| host(world, 0).as_deref() == Some("c1")).await;
         world.pass(secs(8)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 0, "no worker is marked dead");
+        want(&world, covered(&world, "recovery: expire by the host") == 0, "no worker is marked dead");
         world
     })
 }
@@ -84,7 +84,7 @@ fn late_hello() -> Faults {
     })
 }
 
-fn start_for_who_moved() -> Faults {
+fn start_for_a_worker_that_moved() -> Faults {
     scene(async || {
         let mut world = small_world(2, &[0], vec![short(2, 100, 5)]);
         start(&mut world, 0..1).await;
@@ -141,7 +141,7 @@ fn over_while_frozen() -> Faults {
         world.replicas[0].retired = true;
         world.store.expire(&session);
         world.pass(secs(8)).await;
-        want(&world, covered(&world, "recovery: verdict by another") > 0, "its worker is marked dead");
+        want(&world, covered(&world, "recovery: expire by another") > 0, "its worker is marked dead");
         world.net.heal();
         world
     })
@@ -155,7 +155,7 @@ fn frozen_worker() -> Faults {
         world.pass(secs(5)).await;
         world.freeze_worker(0, millis(3500));
         world.pass(secs(7)).await;
-        want(&world, covered(&world, "write: verdict") == 0, "no worker is marked dead");
+        want(&world, covered(&world, "write: expire") == 0, "no worker is marked dead");
         world
     })
 }
@@ -231,7 +231,7 @@ fn lease_ends_in_a_goodbye() -> Faults {
         world.pass(secs(8)).await;
         world.store_faults.release_held();
         world.pass(secs(4)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is marked dead");
+        want(&world, covered(&world, "recovery: expire by the host") == 1, "it is marked dead");
         world
     })
 }
@@ -273,7 +273,7 @@ fn paused_worker() -> Faults {
         until(&mut world, "both run", |world| starts(world, "again", "NORMAL_TRIGGER") >= 2).await;
         world.freeze_worker(0, secs(9));
         world.pass(secs(16)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it is marked dead");
+        want(&world, covered(&world, "recovery: expire by the host") == 1, "it is marked dead");
         world
     })
 }
@@ -284,7 +284,7 @@ fn paused_mid_run() -> Faults {
         world.freeze_worker(0, secs(9));
         until(&mut world, "it is run again", |world| starts(world, "again", "FAILOVER") == 1).await;
         world.pass(secs(12)).await;
-        want(&world, covered(&world, "recovery: verdict by the host") == 1, "it was marked dead");
+        want(&world, covered(&world, "recovery: expire by the host") == 1, "it was marked dead");
         world
     })
 }

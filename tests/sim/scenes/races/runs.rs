@@ -21,9 +21,9 @@ races! {
     /// A run is in flight for a dead worker: leftovers of the first failover do not block the next.
     saturn_630_a_second_failover_is_not_skipped: taker_dies_too, [START_IGNORES_RECORD => "one_runner"];
     /// The worker's host noticed its death, and another host takes the run over.
-    ej_669_failover_across_hosts: worker_dies, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
+    ej_669_failover_across_hosts: worker_dies, [EXPIRY_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
     /// Host and worker die at once.
-    ej_523_failover_when_nobody_saw_it_die: worker_and_host_die, [VERDICT_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
+    ej_523_failover_when_nobody_saw_it_die: worker_and_host_die, [EXPIRY_FORGETS_FAILOVER => "crashed_runs_are_run_again"];
     /// A run is taken over, and the host of its new worker loses the store: no other instance starts it as well.
     saturn_526_a_taker_whose_host_is_cut_off: takers_host_is_cut_off, [BUSY_IS_FREE => "one_runner"];
     /// Nothing dies: nothing is run again, not even item 0, whenever the others have ended.
@@ -49,7 +49,7 @@ races! {
     /// While a run waits to be run again, scheduled times go on.
     hole_30_a_failover_moves_no_due_time: worker_dies_in_a_busy_job, [ANY_RUN_MOVES_LAST_FIRE => "nobody_spins"];
     /// A worker dies while a scheduled time waits behind its run.
-    hole_14_a_verdict_keeps_the_misfire: dies_with_a_misfire, [VERDICT_DROPS_MISFIRE => "no_fire_vanishes"];
+    hole_14_an_expiry_keeps_the_misfire: dies_with_a_misfire, [EXPIRY_DROPS_MISFIRE => "no_fire_vanishes"];
     /// A Trigger is sent only once its run is written.
     xxl_3369_a_trigger_follows_its_record: slow_starts,
         [SPEAKS_BEFORE_COMMIT => "one_runner", SPEAKS_BEFORE_COMMIT => "granted"];

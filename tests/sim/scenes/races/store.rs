@@ -80,7 +80,7 @@ fn short_outage() -> Faults {
         world.pass(secs(20)).await;
         want(&world, leader(&world, "again") == before, "the leader is the same");
         want(&world, sessions(&world) == known, "every session goes on");
-        want(&world, covered(&world, "write: verdict") == 0, "no worker is marked dead");
+        want(&world, covered(&world, "write: expire") == 0, "no worker is marked dead");
         want(&world, starts(&world, "again", "FAILOVER") == 0, "nothing is failed over");
         world
     })
@@ -191,7 +191,7 @@ fn many_reconnects() -> Faults {
         assert!((0..2).all(|replica| world.flap(replica, 4, secs(1))));
         world.pass(secs(14)).await;
         want(&world, leader(&world, "again") == before, "the leader is the same");
-        want(&world, covered(&world, "write: verdict") == 0, "no worker is marked dead");
+        want(&world, covered(&world, "write: expire") == 0, "no worker is marked dead");
         world
     })
 }

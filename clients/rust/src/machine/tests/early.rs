@@ -111,7 +111,7 @@ fn a_process_that_slept_past_its_lease_does_not_begin_what_it_held() {
     let mut bench = Bench::attached();
     bench.trigger_early(0, 1, 200);
     bench.sleep(9_000);
-    bench.event(Event::Tick);
+    bench.event(MachineEvent::Tick);
     assert_eq!(bench.starts().len(), 0);
 }
 
@@ -124,7 +124,7 @@ fn of_a_burst_the_first_have_their_turn_before_the_last() {
     bench.sleep(200);
     let mut turns = Vec::new();
     while bench.machine.deadline() <= bench.mono && turns.len() < 10 {
-        bench.after(|bench| bench.event(Event::Tick));
+        bench.after(|bench| bench.event(MachineEvent::Tick));
         turns.push(bench.starts().len());
     }
     assert_eq!(turns, [32, 32, 32, 4]);

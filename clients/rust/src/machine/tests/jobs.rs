@@ -176,7 +176,7 @@ fn a_short_grace_shortens_lease_and_interval_as_long_as_the_worker_is_the_same()
 }
 
 #[test]
-fn a_refusal_is_said_once() {
+fn a_refusal_is_logged_once() {
     let refused =
         |message: &str| proto::Refused { job: "j".into(), code: "C".into(), message: message.into() };
     let jobs = &mut Bench::attached().machine.jobs;
@@ -186,7 +186,7 @@ fn a_refusal_is_said_once() {
 }
 
 #[test]
-fn a_config_that_is_ignored_is_said_once_with_what_differs() {
+fn a_config_that_is_ignored_is_logged_once_with_what_differs() {
     let difference = |field: &str, stored: Option<&str>, offered: Option<&str>| proto::ConfigDifference {
         field: field.into(),
         stored: stored.map(Into::into),

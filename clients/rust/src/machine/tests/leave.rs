@@ -22,7 +22,7 @@ fn asks_to_drain(bench: &Bench) -> bool {
 fn goodbye_waits_for_the_confirmation_the_runs_and_their_acknowledgements() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.after(|bench| bench.event(Event::Leave));
+    bench.after(|bench| bench.event(MachineEvent::Leave));
     assert!(asks_to_drain(&bench));
     bench.trigger(1, 1);
     assert_eq!(bench.starts().len(), 1, "a trigger that crossed the request is run");
@@ -57,8 +57,8 @@ fn a_second_drain_can_only_shorten_the_first() {
 #[test]
 fn an_idle_worker_does_not_say_goodbye_before_the_confirmation() {
     let mut bench = Bench::attached();
-    bench.event(Event::Leave);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
+    bench.event(MachineEvent::Leave);
     assert!(!says_goodbye(&bench));
     bench.frame(goodbye_ack());
     assert_eq!(bench.exit(), None, "an answer to nothing");
@@ -70,7 +70,7 @@ fn an_idle_worker_does_not_say_goodbye_before_the_confirmation() {
 #[test]
 fn a_trigger_that_crosses_the_goodbye_starts_nothing() {
     let mut bench = Bench::attached();
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     assert!(says_goodbye(&bench));
     bench.trigger(0, 1);
@@ -83,7 +83,7 @@ fn a_trigger_that_crosses_the_goodbye_starts_nothing() {
 fn runs_past_the_drain_timeout_are_handed_back() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.after(|bench| bench.live(29_999));
     assert_eq!(bench.cancels(), []);
@@ -108,7 +108,7 @@ fn a_drain_by_the_coordinator_brings_its_own_grace() {
 pub(super) fn a_stream_that_ends_while_draining_is_opened_again_and_asked_again() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.after(|bench| bench.reattach("w1"));
     assert!(asks_to_drain(&bench));
@@ -121,10 +121,10 @@ pub(super) fn a_stream_that_ends_while_draining_is_opened_again_and_asked_again(
 }
 
 #[test]
-fn a_goodbye_without_answer_is_said_to_the_next_coordinator_and_given_up_in_the_end() {
+fn a_goodbye_without_an_answer_is_repeated_to_the_next_coordinator_and_given_up_in_the_end() {
     let mut bench = Bench::attached();
     bench.live(5_000);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.after(|bench| bench.advance(8_000));
     assert!(matches!(bench.said.last(), Some(Effect::Connect { address, .. }) if address == "b"));
@@ -141,7 +141,7 @@ fn a_goodbye_without_answer_is_said_to_the_next_coordinator_and_given_up_in_the_
 fn a_handler_that_never_ends_cannot_hold_the_process() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.live(60_000);
     assert_eq!(bench.exit(), Some(&Exit::LeaveTimedOut { in_flight: 1 }));
@@ -150,7 +150,7 @@ fn a_handler_that_never_ends_cannot_hold_the_process() {
 #[test]
 fn a_goodbye_that_was_applied_but_not_answered_ends_under_the_new_name() {
     let mut bench = Bench::attached();
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.after(|bench| bench.reattach("w2"));
     bench.frame(draining());
@@ -160,14 +160,14 @@ fn a_goodbye_that_was_applied_but_not_answered_ends_under_the_new_name() {
 }
 
 #[test]
-fn nobody_knows_a_worker_that_was_never_welcome() {
+fn a_worker_that_was_never_welcomed_is_known_nowhere() {
     let mut bench = Bench::new(settings());
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     assert_eq!(bench.exit(), Some(&Exit::Left));
 
     let mut bench = Bench::new(settings());
     bench.connect();
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     assert_eq!(bench.exit(), None, "the Hello may have been heard");
     bench.frame(Response::Welcome(welcome("w1")));
     assert!(asks_to_drain(&bench));
@@ -177,7 +177,7 @@ fn nobody_knows_a_worker_that_was_never_welcome() {
 fn kill_exits_at_once_and_nothing_follows() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Kill);
+    bench.event(MachineEvent::Kill);
     assert_eq!(bench.exit(), Some(&Exit::Killed));
     bench.after(|bench| bench.trigger(1, 1));
     assert_eq!(bench.said, []);
@@ -187,7 +187,7 @@ fn kill_exits_at_once_and_nothing_follows() {
 fn a_callback_that_does_not_end_is_stopped_at_the_drain_timeout() {
     let mut bench = Bench::attached();
     bench.frame(Response::Callback(proto::Callback { callback_id: "c".into(), ..Default::default() }));
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(draining());
     bench.live(29_999);
     assert!(!says_goodbye(&bench));
@@ -200,7 +200,7 @@ fn a_callback_that_does_not_end_is_stopped_at_the_drain_timeout() {
 fn another_coordinator_is_asked_where_none_says_draining() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.live(5_000);
     assert!(!bench.said.iter().any(|effect| matches!(effect, Effect::Close { .. })), "a run is in flight");
     bench.done(0, 1);
@@ -218,7 +218,7 @@ fn another_coordinator_is_asked_where_none_says_draining() {
 fn a_worker_that_leaves_tries_again_within_a_second() {
     let mut bench = Bench::attached();
     bench.trigger(0, 1);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     for _ in 0..12 {
         bench.close();
         let pause = bench.machine.deadline().saturating_sub(bench.mono);

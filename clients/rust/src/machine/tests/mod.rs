@@ -14,7 +14,7 @@ mod vectors;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::types::{Effect, Ended, Event, Exit, JobSpec, Now, RunId, Settings, Start, UserResult};
+use super::types::{Clocks, Effect, Ended, Exit, JobSpec, MachineEvent, RunId, Settings, Start, UserResult};
 use super::{Machine, Request, Response};
 use crate::access::Learn;
 use crate::link_error::LinkError;
@@ -106,8 +106,8 @@ impl Bench {
         bench
     }
 
-    pub(super) fn event(&mut self, event: Event) {
-        let now = Now { mono: self.mono, wall: SystemTime::UNIX_EPOCH + self.mono };
+    pub(super) fn event(&mut self, event: MachineEvent) {
+        let now = Clocks { mono: self.mono, wall: SystemTime::UNIX_EPOCH + self.mono };
         for effect in self.machine.handle(now, event) {
             if let Effect::Connect { connection, .. } = &effect {
                 self.connection = *connection;
@@ -129,7 +129,7 @@ impl Bench {
                 return;
             }
             self.mono = self.mono.max(due);
-            self.event(Event::Tick);
+            self.event(MachineEvent::Tick);
         }
         panic!("the machine spins at {:?}: {:?}", self.mono, self.machine.deadline());
     }
@@ -140,12 +140,12 @@ impl Bench {
     }
 
     pub(super) fn connect(&mut self) {
-        self.event(Event::Connected { connection: self.connection });
+        self.event(MachineEvent::Connected { connection: self.connection });
     }
 
     pub(super) fn close(&mut self) {
         let error = LinkError::lost("gone");
-        self.event(Event::Closed { connection: self.connection, error });
+        self.event(MachineEvent::Closed { connection: self.connection, error });
     }
 
     /// Loses the stream and gets another one.
@@ -154,14 +154,14 @@ impl Bench {
         let old = self.connection;
         while self.connection == old {
             self.mono = self.mono.max(self.machine.deadline());
-            self.event(Event::Tick);
+            self.event(MachineEvent::Tick);
         }
         self.connect();
         self.frame(Response::Welcome(welcome(worker_id)));
     }
 
     pub(super) fn frame(&mut self, frame: Response) {
-        self.event(Event::Frame { connection: self.connection, frame });
+        self.event(MachineEvent::Frame { connection: self.connection, frame });
     }
 
     pub(super) fn trigger(&mut self, item: u32, token: u64) {
@@ -176,7 +176,15 @@ impl Bench {
 
     pub(super) fn ended(&mut self, id: RunId, attempt: u32, result: UserResult) {
         let (offset, output) = (None, String::new());
-        self.event(Event::Ended(Ended { id, attempt, result, processed: 0, failed: 0, offset, output }));
+        self.event(MachineEvent::Ended(Ended {
+            id,
+            attempt,
+            result,
+            processed: 0,
+            failed: 0,
+            offset,
+            output,
+        }));
     }
 
     pub(super) fn done(&mut self, item: u32, token: u64) {

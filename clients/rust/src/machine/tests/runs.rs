@@ -84,7 +84,7 @@ fn a_run_stopped_by_its_lease_is_reported_aborted_until_acknowledged() {
     bench.advance(4_975);
     assert_eq!(bench.aborts(), [id(0, 1)], "gone when the lease is");
     bench.ended(id(0, 1), 1, UserResult::Dropped);
-    bench.event(Event::Connected { connection: bench.connection });
+    bench.event(MachineEvent::Connected { connection: bench.connection });
     assert_eq!(bench.hello().runs_in_flight, [id(0, 1).to_proto()]);
     bench.frame(Response::Welcome(welcome("w1")));
     assert_eq!(bench.outcomes(), [(0, 1, RunOutcome::Aborted)]);
@@ -101,7 +101,7 @@ fn the_lease_end_shortens_the_grace_of_a_run_that_was_stopped_before() {
     bench.trigger(0, 1);
     bench.close();
     bench.advance(4_000);
-    bench.event(Event::Leave);
+    bench.event(MachineEvent::Leave);
     bench.frame(cancel(0, 1, proto::CancelReason::Operator));
     bench.after(|bench| bench.advance(4_975));
     assert_eq!(bench.aborts(), [id(0, 1)]);
@@ -185,7 +185,7 @@ fn attempts_keep_token_slot_and_offset() {
     let retried = Trigger { max_attempts: 3, retry_backoff: proto_ms(700), ..trigger(0, 1) };
     bench.frame(Response::Trigger(Trigger { offset: Bytes::from_static(b"old"), ..retried }));
     assert_eq!(bench.starts()[0].offset, "old");
-    bench.event(Event::Ended(Ended {
+    bench.event(MachineEvent::Ended(Ended {
         id: id(0, 1),
         attempt: 1,
         result: failed(true),
@@ -301,7 +301,7 @@ fn progress_is_cut_thinned_and_the_latest_wins() {
     bench.trigger(0, 1);
     bench.said.clear();
     for percent in [1, 2, 300] {
-        bench.event(Event::Progress { run: id(0, 1), percent, message: "é".repeat(1_000) });
+        bench.event(MachineEvent::Progress { run: id(0, 1), percent, message: "é".repeat(1_000) });
     }
     bench.advance(1_000);
     let progress = bench.frames().filter_map(|frame| match frame {
@@ -324,7 +324,7 @@ fn an_offset_goes_out_along_the_way_and_again_on_a_new_stream() {
         offsets.collect::<Vec<_>>()
     };
     let come = |bench: &mut Bench, so_far: &'static str| {
-        bench.event(Event::Offset { run: id(0, 1), offset: Bytes::from_static(so_far.as_bytes()) });
+        bench.event(MachineEvent::Offset { run: id(0, 1), offset: Bytes::from_static(so_far.as_bytes()) });
     };
     come(&mut bench, "one");
     assert_eq!(said(&bench), Vec::<Bytes>::new(), "a run that is over soon says so with its end");
@@ -353,7 +353,7 @@ fn callbacks_are_answered_once_and_in_time() {
     bench.frame(callback("c2"));
     let started = |effect: &&Effect| matches!(effect, Effect::StartCallback(_));
     assert_eq!(bench.said.iter().filter(started).count(), 2);
-    bench.event(Event::CallbackEnded { callback_id: "c1".into(), error: String::new() });
+    bench.event(MachineEvent::CallbackEnded { callback_id: "c1".into(), error: String::new() });
     bench.live(1_000);
     bench.close();
     bench.advance(2_000);
@@ -383,7 +383,7 @@ fn as_many_callbacks_as_slots_are_taken_at_a_time() {
     assert_eq!(started, 3);
     let refused = |frame: &Request| matches!(frame, Request::CallbackDone(done) if done.callback_id == "c3" && done.error.contains("too many"));
     assert!(bench.said_frame(refused));
-    bench.event(Event::CallbackEnded { callback_id: "c0".into(), error: String::new() });
+    bench.event(MachineEvent::CallbackEnded { callback_id: "c0".into(), error: String::new() });
     bench.after(|bench| bench.frame(callback(3)));
     assert!(bench.said.iter().any(|effect| matches!(effect, Effect::StartCallback(_))), "it is asked again");
 }

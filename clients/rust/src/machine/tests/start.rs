@@ -132,7 +132,7 @@ pub(super) fn every_branch_of_the_check() {
     case(
         "between DrainRequest and the drain deadline",
         |bench| {
-            bench.event(Event::Leave);
+            bench.event(MachineEvent::Leave);
             trigger(0, 1)
         },
         &Then::Starts,
@@ -141,7 +141,7 @@ pub(super) fn every_branch_of_the_check() {
         "past the drain deadline",
         |bench| {
             bench.trigger(1, 1);
-            bench.event(Event::Leave);
+            bench.event(MachineEvent::Leave);
             bench.live(31_000);
             trigger(0, 1)
         },

@@ -31,12 +31,12 @@ pub(super) fn the_old_stream_is_closed_before_the_new_one_and_its_frames_are_ign
     let connects =
         bench.said.iter().position(|effect| matches!(effect, Effect::Connect { connection: 2, .. }));
     assert!(closes.unwrap() < connects.unwrap());
-    let old = |frame| Event::Frame { connection: 1, frame };
+    let old = |frame| MachineEvent::Frame { connection: 1, frame };
     bench.after(|bench| {
         bench.event(old(Response::Trigger(trigger(0, 1))));
         bench.connect();
         bench.event(old(Response::Welcome(welcome("w9"))));
-        bench.event(Event::Closed { connection: 1, error: LinkError::lost("late") });
+        bench.event(MachineEvent::Closed { connection: 1, error: LinkError::lost("late") });
         bench.frame(Response::Welcome(welcome("w1")));
         bench.event(old(Response::Trigger(trigger(0, 2))));
     });
@@ -151,14 +151,14 @@ fn a_rejection_by_every_coordinator_before_any_welcome_ends_the_worker() {
     let mut bench = Bench::new(settings());
     for _ in 0..2 {
         assert_eq!(bench.exit(), None);
-        bench.event(Event::Closed { connection: bench.connection, error: rejected() });
+        bench.event(MachineEvent::Closed { connection: bench.connection, error: rejected() });
         bench.advance(20_000.min(u64::try_from(bench.mono.as_millis()).unwrap() + 10));
     }
     assert_eq!(bench.exit(), Some(&Exit::Rejected(rejected())));
 
     let mut bench = Bench::attached();
     for _ in 0..5 {
-        bench.event(Event::Closed { connection: bench.connection, error: rejected() });
+        bench.event(MachineEvent::Closed { connection: bench.connection, error: rejected() });
         bench.advance(u64::try_from(bench.mono.as_millis()).unwrap() + 10_000);
     }
     assert_eq!(bench.exit(), None, "a worker that was welcome once goes on");

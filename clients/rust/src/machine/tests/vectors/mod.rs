@@ -16,7 +16,8 @@ use self::compare::{Said, compare};
 use self::frames::{Fields, run_text, text};
 use super::super::in_flight::Why;
 use super::{
-    Effect, Ended, Event, Exit, JobSpec, LinkError, Machine, Now, RunId, Settings, UserResult, ms, settings,
+    Clocks, Effect, Ended, Exit, JobSpec, LinkError, Machine, MachineEvent, RunId, Settings, UserResult, ms,
+    settings,
 };
 use crate::access::Access;
 
@@ -128,9 +129,9 @@ impl<'v> Player<'v> {
     }
 
     fn attach(&mut self) {
-        self.feed(Event::Tick);
+        self.feed(MachineEvent::Tick);
         let connection = self.last();
-        self.feed(Event::Connected { connection });
+        self.feed(MachineEvent::Connected { connection });
         self.frame("welcome", self.vector.get("welcome").unwrap_or(&json!({})), connection);
         let jobs: Vec<String> = self.machine.settings.jobs.iter().map(|job| job.name.clone()).collect();
         for job in jobs {
@@ -160,7 +161,7 @@ impl<'v> Player<'v> {
                 return Ok(());
             }
             self.time = self.time.max(self.machine.deadline());
-            self.feed(Event::Tick);
+            self.feed(MachineEvent::Tick);
         }
         Err(format!("the machine spins at {:?}", self.time))
     }
@@ -172,31 +173,31 @@ impl<'v> Player<'v> {
         let connection = stream.map_or_else(|| self.last(), |stream| self.streams[stream - 1]);
         let of = |name: &str| step.get(name).map(Fields::of);
         let event = if step.get("start").is_some() || step.get("time").is_some() {
-            Event::Tick
+            MachineEvent::Tick
         } else if step.get("opened").is_some() {
-            Event::Connected { connection }
+            MachineEvent::Connected { connection }
         } else if let Some(mut lost) = of("lost") {
-            Event::Closed { connection, error: error(&lost.text("code")) }
+            MachineEvent::Closed { connection, error: error(&lost.text("code")) }
         } else if let Some(frame) = step.get("frame") {
             let (name, fields) = frame.as_object().unwrap().iter().next().unwrap();
             return self.frame(name, fields, connection);
         } else if let Some(said) = of("ended") {
-            Event::Ended(self.ended(said))
+            MachineEvent::Ended(self.ended(said))
         } else if let Some(mut said) = of("progress") {
             let run = RunId::from(said.run().unwrap());
-            Event::Progress { run, percent: said.number("percent"), message: said.text("message") }
+            MachineEvent::Progress { run, percent: said.number("percent"), message: said.text("message") }
         } else if let Some(mut said) = of("offset") {
-            Event::Offset { run: RunId::from(said.run().unwrap()), offset: said.text("offset").into() }
+            MachineEvent::Offset { run: RunId::from(said.run().unwrap()), offset: said.text("offset").into() }
         } else if let Some(mut said) = of("found_expired") {
             // Reported with the end of the run.
             self.expired.insert(said.run().unwrap().into());
-            Event::Tick
+            MachineEvent::Tick
         } else if let Some(mut said) = of("callback_ended") {
-            Event::CallbackEnded { callback_id: said.text("callback_id"), error: said.text("error") }
+            MachineEvent::CallbackEnded { callback_id: said.text("callback_id"), error: said.text("error") }
         } else if step.get("leave").is_some() {
-            Event::Leave
+            MachineEvent::Leave
         } else if step.get("kill").is_some() {
-            Event::Kill
+            MachineEvent::Kill
         } else {
             panic!("no event: {step}")
         };
@@ -232,15 +233,15 @@ impl<'v> Player<'v> {
 
     fn frame(&mut self, name: &str, fields: &Value, connection: u64) {
         match frames::response(name, fields) {
-            Some(frame) => self.feed(Event::Frame { connection, frame }),
+            Some(frame) => self.feed(MachineEvent::Frame { connection, frame }),
             // Such a frame ends in the driver.
-            None => self.feed(Event::Tick),
+            None => self.feed(MachineEvent::Tick),
         }
     }
 
-    fn feed(&mut self, event: Event) {
+    fn feed(&mut self, event: MachineEvent) {
         let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(frames::WALL) + self.time;
-        for effect in self.machine.handle(Now { mono: self.time, wall }, event) {
+        for effect in self.machine.handle(Clocks { mono: self.time, wall }, event) {
             self.take(effect);
         }
     }
