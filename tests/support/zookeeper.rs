@@ -191,7 +191,7 @@ impl Server {
     fn try_wait_until_it_serves(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         loop {
-            if self.ask("srvr").is_some_and(|said| said.contains("Mode:")) {
+            if self.ask("srvr").is_some_and(|said| said.contains("Mode:")) && self.is_the_one_that_answers() {
                 return Ok(());
             }
             let pid = self.keeper.as_ref().map(|(_, _, pid)| *pid).unwrap();
@@ -204,6 +204,12 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Another test's server may have taken the port before this one: then that one answers.
+    fn is_the_one_that_answers(&self) -> bool {
+        let data = format!("dataDir={}/", self.data().display());
+        self.ask("conf").is_some_and(|said| said.contains(&data))
     }
 
     pub fn wait_until_it_serves(&mut self) {

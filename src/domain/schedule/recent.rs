@@ -64,7 +64,7 @@ mod tests {
         };
         // Asked, later, at the answer, before the question.
         assert_eq!([12, 19, 20, 11, 11].map(&mut ask), [1, 1, 2, 3, 3]);
-        // There is none any more: neither is there later.
+        // Past the last one there is none, at any later time either.
         assert_eq!([45, 44, 1000].map(&mut ask), [4, 5, 5]);
         // Four are kept.
         assert_eq!([-5, -15, -25, 45].map(&mut ask), [6, 7, 8, 8]);

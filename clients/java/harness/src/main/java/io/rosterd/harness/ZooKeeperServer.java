@@ -12,11 +12,24 @@ import java.util.List;
 
 /** A real ZooKeeper server, in a JVM of its own. */
 public final class ZooKeeperServer implements AutoCloseable {
-    private final Kept process = new Kept("zookeeper");
-    private final int port;
+    private static final int ATTEMPTS = 3;
+
+    private Kept process;
+    private int port;
 
     /** Starts one and waits until it serves. */
     public ZooKeeperServer() {
+        for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
+            start();
+            process.until("a ZooKeeper server that answers", () -> serves() || anotherAnswers());
+            if (serves()) return;
+            process.close();
+        }
+        throw new AssertionError("another server took each of " + ATTEMPTS + " free ports");
+    }
+
+    private void start() {
+        process = new Kept("zookeeper");
         port = freePort();
         Path config = process.folder().resolve("zoo.cfg");
         try {
@@ -29,7 +42,7 @@ public final class ZooKeeperServer implements AutoCloseable {
                 admin.enableServer=false
                 4lw.commands.whitelist=*
                 preAllocSize=1024
-                """.formatted(process.folder().resolve("data"), port));
+                """.formatted(data(), port));
         } catch (IOException failed) {
             throw new UncheckedIOException(failed);
         }
@@ -44,7 +57,6 @@ public final class ZooKeeperServer implements AutoCloseable {
                 Repository.zookeeper() + "/*",
                 "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                 config.toString()));
-        process.until("a ZooKeeper server that serves", this::serves);
     }
 
     /** {@return where it listens, {@code host:port}} */
@@ -52,13 +64,28 @@ public final class ZooKeeperServer implements AutoCloseable {
         return "127.0.0.1:" + port;
     }
 
+    private Path data() {
+        return process.folder().resolve("data");
+    }
+
     private boolean serves() {
+        return ask("srvr").contains("Mode:") && ask("conf").contains("dataDir=" + data() + "/");
+    }
+
+    /** Another test's server took the port between its choice and its use: this one has ended. */
+    private boolean anotherAnswers() {
+        String said = ask("conf");
+        return said.contains("dataDir=") && !said.contains("dataDir=" + data() + "/");
+    }
+
+    /** Sends a four-letter command; without an answer the result is empty. */
+    private String ask(String word) {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(2_000);
-            socket.getOutputStream().write("srvr".getBytes(StandardCharsets.US_ASCII));
-            return new String(socket.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).contains("Mode:");
+            socket.getOutputStream().write(word.getBytes(StandardCharsets.US_ASCII));
+            return new String(socket.getInputStream().readAllBytes(), StandardCharsets.US_ASCII);
         } catch (IOException notYet) {
-            return false;
+            return "";
         }
     }
 
