@@ -256,7 +256,7 @@ pub struct Timeline<'a> {
     before: &'a [(Time, Option<Schedule>)],
     /// Expression and zone of the schedule.
     stated: Option<(&'a str, &'a str)>,
-    /// Most items ask the same.
+    /// Most items ask the same. What the schedules remember does not cover a change from one to the next.
     recent: RecentTimes,
 }
 

@@ -271,7 +271,7 @@ async fn a_job_that_is_not_there_is_made_whole_wherever_the_restore_was_cut_off(
 
 /// Nobody has said that it may be touched.
 #[tokio::test]
-async fn a_job_that_stands_is_refused_unless_requested() {
+async fn a_job_that_exists_is_refused_unless_replacing_is_requested() {
     let (store, file) = later().await;
     let registry = store.open("two", SessionOptions::default());
     let before = registry.dump(&name()).await.unwrap();

@@ -283,7 +283,7 @@ fn an_import_that_stopped_halfway_and_goes_on_lets_no_token_fall() {
 }
 
 #[test]
-fn jobs_that_exist_are_kept_unless_requested() {
+fn jobs_that_exist_are_kept_unless_overwriting_is_requested() {
     let places = Places::new();
     store(&places.path("a"), words("words"));
     places.export("a", "a.json").ok();

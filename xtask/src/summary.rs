@@ -34,15 +34,17 @@ impl Tally {
     }
 
     /// Takes a line of a runner: the name of a failed test, once, or what such a test said.
-    pub(crate) fn name(&mut self, line: &str) {
+    pub(crate) fn read(&mut self, line: &str) {
         let name = failed(line).filter(|name| !self.names.contains(name));
-        let is_new = name.is_some();
+        // Surefire shows it after the name, Rust under a heading of its own.
+        let begins = name.is_some() && line.contains(" <<< ") || is_heading(line);
         self.names.extend(name);
-        if says(line) && (is_new || !line.contains(" <<< ")) {
+        let text = plain(line).trim_end().to_owned();
+        if begins {
             self.listening = LINES_SAID;
-        } else if self.listening > 0 {
+        } else if self.listening > 0 && !text.is_empty() {
             self.listening -= 1;
-            self.said.push(plain(line).trim_end().to_owned());
+            self.said.push(text);
         }
     }
 }
@@ -57,7 +59,7 @@ pub(crate) fn tallied(
 ) -> Result<Tally> {
     let mut tally = Tally::default();
     let status = watched(command, mark, &mut |line| {
-        tally.name(line);
+        tally.read(line);
         tally += read(line).unwrap_or_default();
     })?;
     if tally == Tally::default() && !(some && status.success()) {
@@ -234,12 +236,11 @@ pub(crate) fn failed(line: &str) -> Option<String> {
     Some(rule.split("  ").next().unwrap_or(rule).to_owned())
 }
 
-/// After this line follows what a failed test said: `---- a::b stdout ----` of Rust, `<<< FAILURE!` of Surefire.
-fn says(line: &str) -> bool {
+/// The heading above what a failed test of Rust said: `---- a::b stdout ----`.
+fn is_heading(line: &str) -> bool {
     let line = plain(line);
     let line = line.trim();
     line.starts_with("---- ") && line.ends_with(" stdout ----")
-        || line.starts_with("[ERROR] ") && line.contains(" <<< ")
 }
 
 fn pairs(text: &str, separator: char) -> Vec<(u64, &str)> {
@@ -328,7 +329,7 @@ mod tests {
             assert_eq!(failed(line), None, "{line}");
         }
         let mut tally = of(1, 1, 0);
-        tally.name(said[0].0);
+        tally.read(said[0].0);
         tally += Tally { names: vec!["a::b".into(), "c".into()], ..of(0, 1, 0) };
         assert_eq!(tally.names, ["a::b", "c"]);
     }
@@ -339,12 +340,13 @@ mod tests {
             "[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!",
             "expected: <a> but was: <b>\n",
             "---- a::b stdout ----",
+            "\n",
             "panicked",
             "[ERROR] org.example.ATest.shows -- Time elapsed: 0.1 s <<< FAILURE!",
         ];
         let mut tally = Tally::default();
-        said.iter().for_each(|line| tally.name(line));
-        (0..20).for_each(|_| tally.name("at org.example"));
+        said.iter().for_each(|line| tally.read(line));
+        (0..20).for_each(|_| tally.read("at org.example"));
         assert_eq!(tally.said[..2], ["expected: <a> but was: <b>", "panicked"]);
         assert_eq!(tally.said.len(), 1 + LINES_SAID);
         assert_eq!(tally.names, ["org.example.ATest.shows"]);

@@ -365,7 +365,7 @@ impl Counts {
                 self.tally = Tally { passed: said.passed, failed: said.failed, ..so_far };
             }
             (Some(said), Summaries::All) => self.tally += said,
-            (None, _) => self.tally.name(line),
+            (None, _) => self.tally.read(line),
         }
     }
 }

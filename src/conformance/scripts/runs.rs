@@ -26,7 +26,7 @@ pub(super) const GROUPS: &[Group] = &[Group {
         scene!(one_more_than_the_slots_does_not_start: "RUN-7"),
         scene!(an_unknown_job_does_not_start: "RUN-8"),
         scene!(tokens_come_back_to_the_digit: "RUN-29"),
-        scene!(the_begin_of_a_run_is_reported: "RUN-15"),
+        scene!(the_start_of_a_run_is_reported: "RUN-15"),
     ],
 }];
 
@@ -179,7 +179,7 @@ async fn tokens_come_back_to_the_digit(stage: &mut Stage) -> Played {
     Ok(())
 }
 
-async fn the_begin_of_a_run_is_reported(stage: &mut Stage) -> Played {
+async fn the_start_of_a_run_is_reported(stage: &mut Stage) -> Played {
     let (run, gate) = (stage.new_run(), stage.file());
     stage.start_run(&run, &format!("gate {}", gate.display())).await?;
     // The first of these may have been under way already.

@@ -1,6 +1,6 @@
 //! The last answers to "what is the first time after this one?". A search takes longer than the rest of a plan.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::time::Time;
 
@@ -25,18 +25,20 @@ impl NextTime {
 }
 
 impl RecentTimes {
-    /// The first time after `after`: a known one, or what `search` finds.
+    /// The first time after `after`: a known one, or what `search` finds. Waits for no other thread: it may have less
+    /// of the processor, and a search is short.
     pub(crate) fn next(&self, after: Time, search: impl FnOnce() -> Option<Time>) -> Option<Time> {
         let known = |answers: &[Option<NextTime>; KEPT]| {
             answers.iter().flatten().find(|answer| answer.holds(after)).map(|answer| answer.next)
         };
-        if let Some(next) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(next) = self.0.try_lock().ok().and_then(|answers| known(&answers)) {
             return next;
         }
         let next = search();
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.rotate_right(1);
-        answers[0] = Some(NextTime { asked: after, next });
+        if let Ok(mut answers) = self.0.try_lock() {
+            answers.rotate_right(1);
+            answers[0] = Some(NextTime { asked: after, next });
+        }
         next
     }
 }

@@ -167,7 +167,7 @@ fn a_scheduled_time_during_a_run_waits_only_if_it_was_first() {
 
 /// Failover was switched on, and the host did not know yet when a run crashed: nobody ran it again.
 #[test]
-fn crashed_runs_not_running_again_depends_on_the_rights() {
+fn only_the_rights_keep_others_from_running_a_crashed_run_again() {
     let mut world = World::new(job(Some("0 * * * * ?"), 1), &[0], noon());
     world.now = Time(noon().0 + 60_000);
     world.settle();

@@ -21,8 +21,9 @@ public final class ZooKeeperServer implements AutoCloseable {
     public ZooKeeperServer() {
         for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
             start();
-            process.until("a ZooKeeper server that answers", () -> serves() || anotherAnswers());
-            if (serves()) return;
+            process.until("a ZooKeeper server that serves", () -> ask("srvr").contains("Mode:"));
+            // Another test's server may have taken the port between its choice and its use: then that one answers.
+            if (ask("conf").contains("dataDir=" + data() + "/")) return;
             process.close();
         }
         throw new AssertionError("another server took each of " + ATTEMPTS + " free ports");
@@ -66,16 +67,6 @@ public final class ZooKeeperServer implements AutoCloseable {
 
     private Path data() {
         return process.folder().resolve("data");
-    }
-
-    private boolean serves() {
-        return ask("srvr").contains("Mode:") && ask("conf").contains("dataDir=" + data() + "/");
-    }
-
-    /** Another test's server took the port between its choice and its use: this one has ended. */
-    private boolean anotherAnswers() {
-        String said = ask("conf");
-        return said.contains("dataDir=") && !said.contains("dataDir=" + data() + "/");
     }
 
     /** Sends a four-letter command; without an answer the result is empty. */
