@@ -201,17 +201,64 @@ fn a_worker_that_arrives_meanwhile_delays_no_welcome() {
     assert_eq!(stage.welcomed(), [1, 2]);
 }
 
-/// Its client cannot send a heartbeat before.
+/// Regression: of ten thousand workers that arrived at once, a thousand were marked dead while this coordinator had not
+/// welcomed them yet. A client cannot send a heartbeat before.
 #[test]
 fn the_lease_counts_from_the_welcome() {
+    for name in [1, NEW] {
+        let (mut machine, mut stage) = machine(0..0);
+        let job = JobName::new("j").unwrap();
+        stage.hello(&mut machine, at(1.0), 1, name, std::slice::from_ref(&job));
+        if name != NEW {
+            stage.found(&mut machine, at(1.0), name);
+        }
+        stage.apply(&mut machine, at(1.0), Purpose::Attach);
+        stage.play(&mut machine, at(6.4), Event::Tick);
+        assert_eq!(
+            stage.apply(&mut machine, at(6.4), Purpose::Expire),
+            0,
+            "more than a lease after its Hello"
+        );
+        stage.answer(&mut machine, at(6.5), &Query::Job(job), Answer::Job(Box::new(Ok(None))));
+        assert_eq!(stage.welcomed(), [1]);
+        for (seconds, verdicts) in [(7.6, 0), (11.4, 0), (11.6, 1)] {
+            stage.play(&mut machine, at(seconds), Event::Tick);
+            assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Expire), verdicts, "at {seconds} s");
+        }
+    }
+}
+
+/// It has given up after six seconds, and its next Hello takes a while.
+#[test]
+fn the_lease_of_a_worker_that_was_not_welcomed_counts_from_the_end_of_its_stream() {
+    for attached in [true, false] {
+        let (mut machine, mut stage) = machine(0..0);
+        stage.hello(&mut machine, at(1.0), 1, 1, &[JobName::new("j").unwrap()]);
+        stage.found(&mut machine, at(1.0), 1);
+        let attach = |stage: &mut Stage, machine: &mut Machine, seconds| {
+            assert_eq!(stage.apply(machine, at(seconds), Purpose::Attach), 1);
+        };
+        if attached {
+            attach(&mut stage, &mut machine, 1.1);
+        }
+        stage.play(&mut machine, at(6.9), Event::Closed(1));
+        if !attached {
+            attach(&mut stage, &mut machine, 6.9);
+        }
+        for (seconds, verdicts) in [(7.1, 0), (11.8, 0), (12.0, 1)] {
+            stage.play(&mut machine, at(seconds), Event::Tick);
+            assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Expire), verdicts, "at {seconds} s");
+        }
+    }
+}
+
+/// Its machine has vanished, or it is frozen: nothing ends its stream, and no read that its Welcome needs is answered.
+#[test]
+fn a_new_worker_does_not_wait_for_its_welcome_without_end() {
     let (mut machine, mut stage) = machine(0..0);
-    let job = JobName::new("j").unwrap();
-    stage.hello(&mut machine, at(1.0), 1, 1, std::slice::from_ref(&job));
-    stage.found(&mut machine, at(1.0), 1);
+    stage.hello(&mut machine, at(1.0), 1, NEW, &[JobName::new("j").unwrap()]);
     stage.apply(&mut machine, at(1.0), Purpose::Attach);
-    stage.answer(&mut machine, at(5.0), &Query::Job(job), Answer::Job(Box::new(Ok(None))));
-    assert_eq!(stage.welcomed(), [1]);
-    for (seconds, verdicts) in [(6.1, 0), (9.9, 0), (10.1, 1)] {
+    for (seconds, verdicts) in [(2.0, 0), (6.1, 0), (11.9, 0), (12.1, 1)] {
         stage.play(&mut machine, at(seconds), Event::Tick);
         assert_eq!(stage.apply(&mut machine, at(seconds), Purpose::Expire), verdicts, "at {seconds} s");
     }

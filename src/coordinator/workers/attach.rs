@@ -22,6 +22,7 @@ use crate::io::event::{Query, StreamId};
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::timers::Timer;
 use crate::workers::admission::Attaching;
+use crate::workers::parts::lease::WELCOME_WAIT;
 use crate::workers::parts::link::{AttachmentPhase, Link};
 use crate::workers::streams::superseded;
 use crate::workers::worker::Worker;
@@ -40,11 +41,13 @@ impl WorkersTurn<'_> {
         }
     }
 
-    /// Warns if a worker's clock is off: the times in its logs, and in its programs, are wrong then.
+    /// Warns if a worker's clock is off: the times in its logs, and in its programs, are wrong then. A clock that seems
+    /// to be behind may be right, and the Hello have waited to be read: not longer than its client waits.
     fn compare_workers_clock(&self, hello: &Hello) {
         let Some(sent) = hello.sent_at else { return };
         let ahead = sent.0.saturating_sub(self.io.now.wall.0);
-        if ahead.unsigned_abs() > millis(self.io.settings.max_clock_difference) {
+        let waited = if ahead < 0 { WELCOME_WAIT } else { Duration::ZERO };
+        if ahead.unsigned_abs() > millis(self.io.settings.max_clock_difference + waited) {
             let by = Duration::from_millis(ahead.unsigned_abs());
             let side = if ahead < 0 { "behind" } else { "ahead of" };
             tracing::warn!(
@@ -277,6 +280,9 @@ impl WorkersTurn<'_> {
         let has_runs = old.is_none() && hello.identity.is_some();
         let taken_over = old.as_ref().map_or(has_runs, |old| old.link.is_taken_over());
         worker.link.attached(still_here.then_some(stream), taken_over);
+        if !still_here {
+            worker.lease.stops_waiting(self.io.now.mono);
+        }
         if let Some(old) = old {
             worker.go_on(old);
         }
@@ -314,9 +320,8 @@ impl WorkersTurn<'_> {
         if !worker.link.welcome() {
             return;
         }
+        worker.lease.stops_waiting(self.io.now.mono);
         let Some(stream) = worker.link.stream() else { return };
-        // Its client has waited for this, and could not send heartbeats meanwhile.
-        worker.lease.hear(self.io.now.mono);
         let lease = worker.lease.length();
         let heartbeat = self.io.settings.heartbeat_for(lease);
         let welcome = Welcome {
@@ -339,7 +344,7 @@ impl WorkersTurn<'_> {
     }
 
     pub(crate) fn set_lease_timer(&mut self, worker: &Worker) {
-        let until = worker.lease.until(&self.io.settings);
-        self.io.timers.insert((until, Timer::Lease(worker.id.clone())));
+        let at = worker.lease.look_at(self.io.now.mono, &self.io.settings);
+        self.io.timers.insert((at, Timer::Lease(worker.id.clone())));
     }
 }

@@ -73,9 +73,9 @@ impl WorkersTurn<'_> {
 
     pub(crate) fn lease_timer(&mut self, id: &WorkerId) {
         let Some(worker) = self.workers.table.get(id) else { return };
-        let until = worker.lease.until(&self.io.settings);
-        if until > self.io.now.mono {
-            self.io.timers.insert((until, Timer::Lease(id.clone())));
+        let now = self.io.now.mono;
+        if worker.lease.until(&self.io.settings) > now {
+            self.io.timers.insert((worker.lease.look_at(now, &self.io.settings), Timer::Lease(id.clone())));
             return;
         }
         if worker.link.is_writing() || self.cluster.is_stopping() || self.workers.admission.is_coming(id) {

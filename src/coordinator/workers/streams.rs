@@ -19,9 +19,11 @@ impl Workers {
         }
     }
 
-    fn leave_stream(&mut self, id: StreamId, of: Option<WorkerId>) {
-        if let Some(worker) = of.and_then(|of| self.table.get_mut(&of)) {
-            worker.link.stream_ended(id);
+    fn leave_stream(&mut self, io: &Io, id: StreamId, of: Option<WorkerId>) {
+        if let Some(worker) = of.and_then(|of| self.table.get_mut(&of))
+            && worker.link.stream_ended(id)
+        {
+            worker.lease.stops_waiting(io.now.mono);
         }
     }
 
@@ -40,7 +42,7 @@ impl Workers {
         }
         let of = stream.close();
         io.out.push(Effect::Send(id, ToWorker::Close(why)));
-        self.leave_stream(id, of);
+        self.leave_stream(io, id, of);
         self.admission.arrived(id);
     }
 
@@ -71,7 +73,7 @@ impl WorkersTurn<'_> {
         let Some(mut stream) = self.workers.streams.remove(&id) else { return };
         self.workers.admission.arrived(id);
         let of = stream.close();
-        self.workers.leave_stream(id, of.clone());
+        self.workers.leave_stream(self.io, id, of.clone());
         let is_nobodys = |of: &WorkerId| self.workers.get(of).is_some_and(|worker| worker.link.is_nobodys());
         if let Some(worker) = of.filter(is_nobodys) {
             self.goodbye(&worker);

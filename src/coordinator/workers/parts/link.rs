@@ -124,9 +124,9 @@ impl Link {
         self.stream_number
     }
 
-    /// A stream ended, which may be the worker's current one.
-    pub(crate) fn stream_ended(&mut self, stream: StreamId) {
-        self.stream.take_if(|current| *current == stream);
+    /// A stream ended; false: it is not the worker's current one.
+    pub(crate) fn stream_ended(&mut self, stream: StreamId) -> bool {
+        self.stream.take_if(|current| *current == stream).is_some()
     }
 
     /// Whether no worker has this identity, or ever will: it is new, and its stream ended before its Welcome.
