@@ -52,6 +52,10 @@ impl fmt::Debug for Change {
 /// The changes from `a` to `b`, in the order of the fields' names; empty if there are none. Item parameters are
 /// compared item by item, so their spelling does not matter.
 pub fn diff(a: &JobSpec, b: &JobSpec) -> Vec<Change> {
+    // Nearly all that is registered is what the job has already.
+    if a == b {
+        return Vec::new();
+    }
     let (a, b) = (flat(a), flat(b));
     let fields: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     let changed = fields.into_iter().filter(|field| a.get(*field) != b.get(*field));
