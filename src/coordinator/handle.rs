@@ -46,21 +46,28 @@ pub struct Handle {
 
 pub(crate) struct Inner {
     pub(crate) namespace: Namespace,
-    pub(crate) max_outbox: usize,
     pub(crate) id: CoordinatorId,
-    pub(crate) health: watch::Receiver<Health>,
-    pub(crate) events: broadcast::Sender<Arc<ClusterEvent>>,
-    pub(crate) queue: EdgeSender,
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) clock: SharedClock,
+    pub(crate) looks: crate::queries::looks::Looks,
+    pub(crate) health: watch::Receiver<Health>,
+    pub(crate) events: broadcast::Sender<Arc<ClusterEvent>>,
     /// When a committed write last proved the session, in milliseconds of the monotonic clock.
     pub(crate) proved: Arc<AtomicU64>,
-    pub(crate) last_stream: AtomicU64,
+    pub(crate) queue: EdgeSender,
+    pub(crate) streams: StreamOpener,
+    /// How many operations wait for their answer.
+    pub(crate) asked: Arc<AtomicUsize>,
+}
+
+/// What it takes to open the stream of a worker.
+pub(crate) struct StreamOpener {
+    pub(crate) last: AtomicU64,
+    /// How many frames may wait for a worker.
+    pub(crate) max_outbox: usize,
     /// How much the streams of each credential may have waiting here.
     pub(crate) shares: Shares<Semaphore>,
     pub(crate) waiting: WaitingStreams,
-    pub(crate) asked: Arc<AtomicUsize>,
-    pub(crate) looks: crate::queries::looks::Looks,
 }
 
 impl Handle {
@@ -76,12 +83,13 @@ impl Handle {
 
     /// Opens a worker's stream.
     pub fn open(&self, peer: Peer) -> Result<WorkerStream, Refusal> {
-        let stream = self.inner.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
-        let (sender, outbox) = mpsc::channel(self.inner.max_outbox);
-        let shared = self.inner.shares.of(peer.principal.as_deref());
+        let streams = &self.inner.streams;
+        let stream = streams.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, outbox) = mpsc::channel(streams.max_outbox);
+        let shared = streams.shares.of(peer.principal.as_deref());
         let opened = self.inner.queue.send(FromEdge::Opened(stream, peer, sender));
         opened.map_err(|_| stopped())?;
-        let inbox = Inbox::new(stream, self.inner.queue.clone(), shared, self.inner.waiting.clone());
+        let inbox = Inbox::new(stream, self.inner.queue.clone(), shared, streams.waiting.clone());
         Ok(WorkerStream { outbox, inbox })
     }
 

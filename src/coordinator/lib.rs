@@ -11,6 +11,7 @@ mod inbox;
 mod io;
 mod job;
 mod machine;
+mod observers;
 mod queries;
 mod schedule;
 #[cfg(test)]

@@ -26,20 +26,11 @@ use crate::{Hint, SessionState};
 pub(super) struct Core {
     pub(super) paths: Arc<Paths>,
     pub(super) life: Life,
-    pub(super) acls: Acls<'static>,
-    /// How long a request may wait and take.
-    pub(super) limit: Duration,
-    pub(super) backoff: Backoff,
-    /// Bytes that the chroot adds to every path.
-    pub(super) chroot_bytes: usize,
+    pub(super) terms: RequestTerms,
     pub(super) session: SessionId,
     /// For reads; `None` once the session is over.
     pub(super) client: Mutex<Option<Client>>,
-    pub(super) existence: Mutex<ExistenceCache>,
-    /// The sizes of what was read.
-    pub(super) sizes: Mutex<Sizes>,
-    /// The last transaction that was acknowledged.
-    pub(super) seen: AtomicU64,
+    pub(super) known: KnownNodes,
     /// How many transactions wait.
     pub(super) waiting: AtomicUsize,
     pub(super) watched: Mutex<BTreeSet<JobName>>,
@@ -49,9 +40,28 @@ pub(super) struct Core {
     pub(super) states: StateWatcher,
 }
 
+/// What applies to each request.
+pub(super) struct RequestTerms {
+    pub(super) acls: Acls<'static>,
+    /// How long it may wait and take.
+    pub(super) limit: Duration,
+    pub(super) backoff: Backoff,
+    /// Bytes that the chroot adds to every path.
+    pub(super) chroot_bytes: usize,
+}
+
+/// What is known of the ensemble's nodes.
+pub(super) struct KnownNodes {
+    pub(super) existence: Mutex<ExistenceCache>,
+    /// The sizes of what was read.
+    pub(super) sizes: Mutex<Sizes>,
+    /// The last transaction that was acknowledged.
+    pub(super) seen: AtomicU64,
+}
+
 impl Core {
     pub(super) fn existence(&self) -> MutexGuard<'_, ExistenceCache> {
-        self.existence.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.existence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, BTreeSet<JobName>> {

@@ -57,7 +57,7 @@ impl Core {
     async fn ask_until_known(&self, client: &Client) -> bool {
         for tries in 1.. {
             let sent = self.life.clock.mono();
-            match tokio::time::timeout(self.limit, owner(client, &self.paths, self.acls)).await {
+            match tokio::time::timeout(self.terms.limit, owner(client, &self.paths, self.terms.acls)).await {
                 Ok(Ok((owner, _))) => return self.is_owner(owner, sent),
                 Ok(Err(why)) => self.not_known(client, &why).await,
                 Err(_) => {}
@@ -66,7 +66,7 @@ impl Core {
             if client.state() != ClientState::SyncConnected {
                 break;
             }
-            tokio::time::sleep(self.backoff.pause(tries)).await;
+            tokio::time::sleep(self.terms.backoff.pause(tries)).await;
         }
         false
     }
@@ -92,8 +92,8 @@ impl Core {
         if *why == Error::NoNode {
             // A folder that must always exist was removed.
             let made = tokio::time::timeout(
-                self.limit,
-                root_paths::ensure_root_paths(client, &self.paths, self.acls),
+                self.terms.limit,
+                root_paths::ensure_root_paths(client, &self.paths, self.terms.acls),
             )
             .await;
             if let Ok(Err((path, why))) = made {

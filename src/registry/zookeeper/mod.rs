@@ -50,7 +50,7 @@ pub use error::ConnectError;
 pub use inspect::{Inspection, inspect};
 pub use options::{Backoff, Credentials, DEFAULT_QUEUE, Tls, ZooKeeperOptions};
 
-use self::core::Core;
+use self::core::{Core, KnownNodes, RequestTerms};
 use self::life::Life;
 use self::pending::{Group, Pending};
 use self::watch_barrier::WatchBarrier;
@@ -82,15 +82,19 @@ impl ZooKeeperRegistry {
         let core = Arc::new(Core {
             paths,
             life: Life::new(options.clock.clone(), timeout, opened.proof),
-            acls: opened.acls,
-            limit: options.request_timeout.unwrap_or(timeout / 2),
-            backoff: options.backoff,
-            chroot_bytes: opened.chroot_bytes,
+            terms: RequestTerms {
+                acls: opened.acls,
+                limit: options.request_timeout.unwrap_or(timeout / 2),
+                backoff: options.backoff,
+                chroot_bytes: opened.chroot_bytes,
+            },
             session: wants::session(id),
             client: Mutex::new(Some(client.clone())),
-            existence: Mutex::default(),
-            sizes: Mutex::default(),
-            seen: AtomicU64::new(opened.revision.0),
+            known: KnownNodes {
+                existence: Mutex::default(),
+                sizes: Mutex::default(),
+                seen: AtomicU64::new(opened.revision.0),
+            },
             waiting: AtomicUsize::new(0),
             watched: Mutex::default(),
             gate: WatchBarrier::default(),
@@ -105,7 +109,7 @@ impl ZooKeeperRegistry {
         core.run_part("zookeeper writer", Writer::new(core.clone(), inbox).run(client));
         core.run_part("zookeeper time", keep_time(core.clone()));
         // From here on, changes of the namespace give hints.
-        let _ = tokio::time::timeout(core.limit, core.gate.pass()).await;
+        let _ = tokio::time::timeout(core.terms.limit, core.gate.pass()).await;
         let name = format!("zookeeper-{:#x}", id);
         Ok(Self { core, name, queue: options.queue.max(1), writes, watches })
     }

@@ -29,7 +29,7 @@ impl Core {
     {
         async move {
             // Everything acknowledged before the call is visible to the read.
-            let seen = Revision(self.seen.load(Ordering::Relaxed));
+            let seen = Revision(self.known.seen.load(Ordering::Relaxed));
             let found = self.fetch(&wants).await?;
             self.believe(&found);
             let tree = found.into_tree(seen);
@@ -45,7 +45,7 @@ impl Core {
         let begun = self.life.clock.mono();
         let mut tries = 0;
         loop {
-            let left = self.limit.saturating_sub(self.life.clock.mono().since(begun));
+            let left = self.terms.limit.saturating_sub(self.life.clock.mono().since(begun));
             let tried = match tokio::time::timeout(left, self.try_once(wants)).await {
                 Ok(tried) => tried?,
                 Err(_) => Err(Error::Timeout),
@@ -56,12 +56,12 @@ impl Core {
                 Err(error) => error,
             };
             tries += 1;
-            let pause = self.backoff.pause(tries);
-            let late = self.life.clock.mono().since(begun) + pause >= self.limit;
+            let pause = self.terms.backoff.pause(tries);
+            let late = self.life.clock.mono().since(begun) + pause >= self.terms.limit;
             if self.life.state() == SessionState::Gone {
                 return Err(ReadError::Fenced);
             }
-            if tries > self.backoff.retries || late {
+            if tries > self.terms.backoff.retries || late {
                 return Err(ReadError::Unavailable(format!(
                     "{error}, after {tries} tries; see that a majority of the ZooKeeper servers runs and can be \
                      reached"
@@ -91,7 +91,7 @@ impl Core {
     ) -> Result<Found, Error> {
         // Sent at the call: the reads follow it on the same connection without waiting for its answer.
         let synced = client.sync("/");
-        let found = fetch::fetch(client, &self.sizes, &|found| wants(&self.paths, found)).await?;
+        let found = fetch::fetch(client, &self.known.sizes, &|found| wants(&self.paths, found)).await?;
         synced.await?;
         Ok(found)
     }
@@ -100,7 +100,7 @@ impl Core {
     /// writes, on whichever server it is.
     pub(super) async fn written_at(&self, path: &Path) -> Result<Option<Time>, ReadError> {
         let Some(client) = self.client() else { return Err(ReadError::Fenced) };
-        match tokio::time::timeout(self.limit, client.check_stat(path.as_str())).await {
+        match tokio::time::timeout(self.terms.limit, client.check_stat(path.as_str())).await {
             Ok(Ok(stat)) => Ok(stat.map(|stat| Time(stat.mtime))),
             Ok(Err(error)) => Err(ReadError::Unavailable(error.to_string())),
             Err(_) => Err(ReadError::Unavailable("ZooKeeper does not answer".into())),

@@ -117,7 +117,7 @@ impl Watching {
             return self.core.gate.done(number);
         }
         let paths = watched(&self.core, &key);
-        let bytes = self.core.chroot_bytes * paths.len()
+        let bytes = self.core.terms.chroot_bytes * paths.len()
             + paths.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
         let lane = match self.lanes.iter().position(|(_, used)| used + bytes <= LANE_BYTES) {
             Some(lane) => lane,
@@ -164,7 +164,7 @@ async fn reopen(core: &Core, opener: &Opener) -> Option<Client> {
             Err(error) => tracing::info!("no session for watches yet: {error}"),
         }
         tokio::select! {
-            () = tokio::time::sleep(core.backoff.pause(n)) => {}
+            () = tokio::time::sleep(core.terms.backoff.pause(n)) => {}
             () = core.stopped.cancelled() => return None,
         }
     }
@@ -210,7 +210,7 @@ impl Lane {
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         let stopped = self.core.stopped.clone();
-        let mut again = tokio::time::interval(self.core.limit / 2);
+        let mut again = tokio::time::interval(self.core.terms.limit / 2);
         let mut orders = Vec::new();
         loop {
             tokio::select! {
@@ -310,7 +310,7 @@ impl Lane {
             return;
         }
         let done = tokio::select! {
-            done = tokio::time::timeout(self.core.limit, join_all(armings)) => done.unwrap_or_default(),
+            done = tokio::time::timeout(self.core.terms.limit, join_all(armings)) => done.unwrap_or_default(),
             // A request without a connection waits for one, and meanwhile nobody would learn that it was lost.
             () = lost(client.state_watcher()) => Vec::new(),
         };

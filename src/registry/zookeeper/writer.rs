@@ -167,7 +167,7 @@ impl Writer {
         }
         let sent = self.core.life.clock.mono();
         let numbering = self.core.paths.common();
-        let answer = multi::send(client, &steps, &numbering, self.core.acls, self.core.limit);
+        let answer = multi::send(client, &steps, &numbering, self.core.terms.acls, self.core.terms.limit);
         flights.push(Box::pin(async move {
             let answer = answer.await;
             Landed::Multi { group, encoded, sent, answer }
@@ -184,7 +184,7 @@ impl Writer {
 
     fn look<'c>(&self, mut pending: Box<Pending>, client: &'c Client, flights: &mut Flights<'c>) {
         pending.looks += 1;
-        let limit = self.core.limit;
+        let limit = self.core.terms.limit;
         flights.push(Box::pin(async move {
             let found = tokio::time::timeout(limit, classify::look_at(client, &pending.lowered.ops)).await;
             Landed::Looked { pending, found: found.unwrap_or(Err(Error::Timeout)) }
@@ -249,7 +249,7 @@ impl Writer {
             drop(existence);
             let commit = match &answer {
                 OpResult::Applied(revision) => {
-                    self.core.seen.fetch_max(revision.0, Ordering::Relaxed);
+                    self.core.known.seen.fetch_max(revision.0, Ordering::Relaxed);
                     Commit::Committed(*revision)
                 }
                 OpResult::Unavailable(why) => Commit::Unavailable(why.clone()),
@@ -332,11 +332,13 @@ impl Writer {
         if std::mem::replace(&mut self.groundless, true) {
             return;
         }
-        let (core, limit) = (self.core.clone(), self.core.limit);
+        let (core, limit) = (self.core.clone(), self.core.terms.limit);
         flights.push(Box::pin(async move {
-            let made =
-                tokio::time::timeout(limit, root_paths::ensure_root_paths(client, &core.paths, core.acls))
-                    .await;
+            let made = tokio::time::timeout(
+                limit,
+                root_paths::ensure_root_paths(client, &core.paths, core.terms.acls),
+            )
+            .await;
             Landed::Grounded(match made {
                 Ok(made) => made.map_err(|(path, error)| format!("{path}: {error}")),
                 Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
@@ -347,7 +349,8 @@ impl Writer {
     /// Answers transactions that waited too long, and proves a session that no write proves.
     fn look_at_the_clock<'c>(&mut self, client: &'c Client, flights: &mut Flights<'c>) {
         mutants::panic_if_injected("panic-zookeeper-writer");
-        let (now, limit, silent) = (self.core.life.clock.mono(), self.core.limit, self.core.life.unproven());
+        let (now, limit, silent) =
+            (self.core.life.clock.mono(), self.core.terms.limit, self.core.life.unproven());
         while self.queue.front().is_some_and(|pending| is_in_vain(now.since(pending.asked), silent, limit)) {
             let Some(pending) = self.queue.pop_front() else { break };
             let why = format!("nothing could be sent for {} ms", limit.as_millis());
