@@ -63,6 +63,10 @@ impl Gauge for ToMetrics {
         }
     }
 
+    fn workers(&mut self, attached: usize) {
+        self.0.workers.set(i64::try_from(attached).unwrap_or(i64::MAX));
+    }
+
     fn unattended(&mut self, jobs: usize, items: usize, oldest: Duration) {
         let gauges = [(&self.0.jobs_without_workers, jobs), (&self.0.items_without_owner, items)];
         for (gauge, count) in gauges {

@@ -365,6 +365,7 @@ impl Driver {
             self.count_at = now.mono.plus(COUNT_AGAIN);
             let (jobs, led) = self.machine.count_jobs();
             self.observers.gauge.there(jobs, led, self.edge.inbox.len());
+            self.observers.gauge.workers(self.machine.count_workers());
             let (jobs, items, oldest) = self.machine.unattended();
             self.observers.gauge.unattended(jobs, items, oldest);
             self.observers.gauge.clock(self.machine.clock_ahead());

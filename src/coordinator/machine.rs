@@ -202,6 +202,11 @@ impl Machine {
         self.jobs.count()
     }
 
+    /// How many workers are attached here.
+    pub(crate) fn count_workers(&self) -> usize {
+        self.workers.count_attached()
+    }
+
     /// Whether a job exists, as far as is known here.
     pub(crate) fn has_job(&self, name: &JobName) -> bool {
         self.jobs.has(name)

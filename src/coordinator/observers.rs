@@ -56,6 +56,8 @@ pub trait Gauge: Send + 'static {
     fn job(&mut self, _job: &JobName, _standing: Option<Standing>) {}
     /// How many jobs are known, how many of them are led, and how many frames wait to be handled.
     fn there(&mut self, _jobs: usize, _led: usize, _waiting: usize) {}
+    /// How many workers are attached here.
+    fn workers(&mut self, _attached: usize) {}
     /// How many jobs led here have no worker, how many of their items no owner, and how long the oldest scheduled time
     /// has waited.
     fn unattended(&mut self, _jobs: usize, _items: usize, _oldest: Duration) {}

@@ -295,6 +295,8 @@ metrics! {
     oldest_waiting_seconds: Gauge<f64, AtomicU64> = Gauge::default();
     /// How far this machine's clock is ahead of the store's at least, below zero behind; 0 on the embedded store
     clock_ahead_seconds: Gauge<f64, AtomicU64> = Gauge::default();
+    /// Workers attached to this coordinator, from their Welcome until they leave or their lease expires
+    workers: Gauge = Gauge::default();
     /// Worker streams that are open
     streams: Gauge = Gauge::default();
     /// Frames of workers that wait to be taken in

@@ -69,8 +69,10 @@ async fn taken_over(cluster: &Cluster) -> Verdict {
 async fn a_killed_workers_items_run_again_and_no_others() {
     let mut cluster = Cluster::start(SHORT).await;
     nine_in_flight(&mut cluster, &[]).await;
+    wait("three workers", || async { (cluster.counted("rosterd_workers").await == 3.0).then_some(()) }).await;
     cluster.kill("a");
     taken_over(&cluster).await;
+    wait("two workers", || async { (cluster.counted("rosterd_workers").await == 2.0).then_some(()) }).await;
     for name in ["rosterd_workers_expired_total", "rosterd_jobs", "rosterd_jobs_led"] {
         assert_eq!(cluster.counted(name).await, 1.0, "{name}");
     }

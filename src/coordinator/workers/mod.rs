@@ -29,6 +29,7 @@ use crate::io::Io;
 use crate::io::event::{FrameCounts, StreamId};
 use crate::schedule::Schedule;
 use admission::Admission;
+use parts::link::AttachmentPhase;
 use remote::{PendingExpiry, RemoteAttachment};
 use stream::Stream;
 use worker::Worker;
@@ -87,6 +88,14 @@ impl Workers {
     /// Returns the workers that are attached here.
     pub(crate) fn here(&self) -> &Lookup<WorkerId, Worker> {
         &self.table
+    }
+
+    /// How many were welcomed, and are neither leaving nor expired.
+    pub(crate) fn count_attached(&self) -> usize {
+        let is_attached = |worker: &&Worker| {
+            matches!(worker.link.phase(), AttachmentPhase::Attached | AttachmentPhase::Draining { .. })
+        };
+        self.table.unordered_values().filter(is_attached).count()
     }
 
     pub(crate) fn get(&self, id: &WorkerId) -> Option<&Worker> {

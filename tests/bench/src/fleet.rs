@@ -65,7 +65,16 @@ impl Fleet {
 }
 
 /// Waits until the condition holds. Returns whether it did.
-pub(crate) fn wait(patience: Duration, mut so: impl FnMut() -> Result<bool>) -> Result<bool> {
+pub(crate) fn wait(patience: Duration, so: impl FnMut() -> Result<bool>) -> Result<bool> {
+    wait_looking(LOOK, patience, so)
+}
+
+/// The same, looking as rarely as this.
+pub(crate) fn wait_looking(
+    every: Duration,
+    patience: Duration,
+    mut so: impl FnMut() -> Result<bool>,
+) -> Result<bool> {
     let until = Instant::now() + patience;
     loop {
         if so()? {
@@ -74,7 +83,7 @@ pub(crate) fn wait(patience: Duration, mut so: impl FnMut() -> Result<bool>) -> 
         if Instant::now() > until {
             return Ok(false);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(every);
     }
 }
 
