@@ -18,6 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const LONGER: Setting =
     Setting { lease: Duration::from_secs(3), interval: Duration::from_millis(500), ..CALM };
+/// Three heartbeats take half of the time after which a worker leaves a silent coordinator.
+const OFTEN: Setting = Setting { interval: Duration::from_millis(300), ..LONGER };
 const SLOW: Setting = Setting { interval: SECOND, ..CALM };
 
 const fn group(name: &'static str, setting: Setting, seconds: u32, scenes: &'static [super::Scene]) -> Group {
@@ -37,7 +39,7 @@ pub(super) const GROUPS: &[Group] = &[
         8,
         &[scene!(the_lease_counts_from_when_the_heartbeat_was_sent: "LEASE-1", "LEASE-2", "RUN-23")],
     ),
-    group("lost", LONGER, 7, &[scene!(acknowledgements_may_be_lost_and_late: "LEASE-17", "LEASE-7")]),
+    group("lost", OFTEN, 7, &[scene!(acknowledgements_may_be_lost_and_late: "LEASE-17", "LEASE-7")]),
     group(
         "unrenewed",
         SHORT,
@@ -47,7 +49,7 @@ pub(super) const GROUPS: &[Group] = &[
     group("silent", SHORT, 4, &[scene!(a_silent_stream_is_left_while_there_is_time: "LINK-17")]),
     group("shorter", SLOW, 9, &[scene!(a_shorter_lease_counts_for_the_whole_worker: "LEASE-8", "LEASE-9")]),
     group("block", SHORT, 7, &[scene!(a_handler_that_blocks_keeps_its_lease: "LEASE-15")]),
-    group("busy", SHORT, 7, &[scene!(a_handler_that_spins_keeps_its_lease: "LEASE-15")]),
+    group("busy", LONGER, 12, &[scene!(a_handler_that_spins_keeps_its_lease: "LEASE-15")]),
 ];
 
 async fn heartbeats_say_what_is_in_flight_and_the_lease(stage: &mut Stage) -> Played {
