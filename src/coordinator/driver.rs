@@ -360,7 +360,7 @@ impl Driver {
         if let Some(tracer) = &mut self.observers.tracer {
             tracer.settled(now);
         }
-        self.observers.proved_at(self.machine.proved_at());
+        self.observers.show_proof(self.machine.proved_at());
         if self.count_at <= now.mono {
             self.count_at = now.mono.plus(COUNT_AGAIN);
             let (jobs, led) = self.machine.count_jobs();

@@ -86,7 +86,7 @@ impl Observers {
         self.health.send_replace(health);
     }
 
-    pub(crate) fn proved_at(&self, millis: u64) {
+    pub(crate) fn show_proof(&self, millis: u64) {
         self.proved.store(millis, Ordering::Relaxed);
     }
 

@@ -21,7 +21,8 @@ use crate::workers::worker::Worker;
 /// records, and transactions share packets; few enough to finish before their clients give up.
 pub(crate) const AT_A_TIME: usize = 2000;
 
-/// How long a Hello waits for its turn. Clients wait six seconds for their Welcome, and the work takes some of that.
+/// How long a Hello waits for its turn. Clients wait [`WELCOME_TIMEOUT`](super::parts::lease::WELCOME_TIMEOUT) for their
+/// Welcome, and the work takes some of that.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How many names that are not known here are looked up at a time for one credential's Hellos: as many as one Hello may

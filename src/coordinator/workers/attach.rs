@@ -22,7 +22,7 @@ use crate::io::event::{Query, StreamId};
 use crate::io::pending::{ReadFor, TxnFor};
 use crate::io::timers::Timer;
 use crate::workers::admission::Attaching;
-use crate::workers::parts::lease::WELCOME_WAIT;
+use crate::workers::parts::lease::WELCOME_TIMEOUT;
 use crate::workers::parts::link::{AttachmentPhase, Link};
 use crate::workers::streams::superseded;
 use crate::workers::worker::Worker;
@@ -46,7 +46,7 @@ impl WorkersTurn<'_> {
     fn compare_workers_clock(&self, hello: &Hello) {
         let Some(sent) = hello.sent_at else { return };
         let ahead = sent.0.saturating_sub(self.io.now.wall.0);
-        let waited = if ahead < 0 { WELCOME_WAIT } else { Duration::ZERO };
+        let waited = if ahead < 0 { WELCOME_TIMEOUT } else { Duration::ZERO };
         if ahead.unsigned_abs() > millis(self.io.settings.max_clock_difference + waited) {
             let by = Duration::from_millis(ahead.unsigned_abs());
             let side = if ahead < 0 { "behind" } else { "ahead of" };

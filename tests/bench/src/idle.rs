@@ -76,10 +76,10 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     let mut commits = 0.0;
     loop {
         std::thread::sleep(Duration::from_secs(2));
-        let (streams, now) =
-            (server.counted("rosterd_streams")?, server.counted("rosterd_commit_seconds_count")?);
-        eprint!("\r  starting: {streams} streams, {now} transactions   ");
-        if (streams >= f64::from(all) && now - commits < 10.0) || Instant::now() > until {
+        let (attached, now) =
+            (server.counted("rosterd_workers")?, server.counted("rosterd_commit_seconds_count")?);
+        eprint!("\r  starting: {attached} attached, {now} transactions   ");
+        if (attached >= f64::from(all) && now - commits < 10.0) || Instant::now() > until {
             break;
         }
         commits = now;
@@ -90,11 +90,11 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     std::thread::sleep(Duration::from_secs(options.seconds));
     let (used, seconds) = (server.used().since(before), since.elapsed().as_secs_f64());
     let (theirs, cost) = (crew.used().since(theirs), server.cost(stand.as_ref())?);
-    let streams = server.counted("rosterd_streams")?;
+    let attached = server.counted("rosterd_workers")?;
     let Used { rss, threads, switches, .. } = used;
     let name = format!("{workers} workers, {JOBS} jobs");
     println!(
-        "\n  {name}: {streams} streams after {start:.0} s; coordinator {:.3} cores, {rss:.0} MiB ({:.0} KiB a worker), {threads} threads, \
+        "\n  {name}: {attached} attached after {start:.0} s; coordinator {:.3} cores, {rss:.0} MiB ({:.0} KiB a worker), {threads} threads, \
          {:.1} switches a heartbeat; workers {:.2} cores",
         used.ran / seconds,
         (rss - empty.rss) * 1024.0 / f64::from(workers),
@@ -109,7 +109,7 @@ fn take(options: &Options, workers: u32, report: &mut Report) -> Result {
     report.add("idle workers: all attached", &name, "s", None, start, &floor);
     let each = (rss - empty.rss) * 1024.0 / f64::from(workers);
     report.add("idle workers: memory of each", &name, "KiB", None, each, &floor);
-    report.add("idle workers: lost", &name, "streams", Some(0.0), f64::from(workers) - streams, &floor);
+    report.add("idle workers: lost", &name, "workers", Some(0.0), f64::from(workers) - attached, &floor);
     report.add("idle workers: CPU", &name, "cores", None, used.ran / seconds, &floor);
     report.add("idle workers: RSS", &name, "MiB", None, rss, &floor);
     Ok(())

@@ -60,8 +60,8 @@ fn take(options: &Options, coordinators: usize, workers: u32, report: &mut Repor
     let all = coordinators as f64;
     if workers > 0 {
         must("all workers to be attached and all jobs to be led", PATIENCE, || {
-            let streams = fleet.counted("rosterd_streams")?;
-            Ok(streams >= all * f64::from(workers) && fleet.counted("rosterd_jobs_led")? >= f64::from(JOBS))
+            let attached = fleet.counted("rosterd_workers")?;
+            Ok(attached >= all * f64::from(workers) && fleet.counted("rosterd_jobs_led")? >= f64::from(JOBS))
         })?;
     }
     std::thread::sleep(REST);

@@ -10,7 +10,7 @@ use crate::io::settings::Settings;
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// How long a client waits for its Welcome, and sends no heartbeats meanwhile.
-pub(crate) const WELCOME_WAIT: Duration = Duration::from_secs(6);
+pub(crate) const WELCOME_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The lease of a worker.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Lease {
 
     /// Returns when the lease expires. Of a worker that waits for its Welcome: if it goes on waiting.
     pub(crate) fn until(&self, settings: &Settings) -> Mono {
-        let wait = if self.waits { WELCOME_WAIT } else { Duration::ZERO };
+        let wait = if self.waits { WELCOME_TIMEOUT } else { Duration::ZERO };
         self.heard.plus(wait).plus(settings.verdict_after(self.length))
     }
 
