@@ -59,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Which rooms may use which libraries: the wire stops at the edge, SQL at the stores.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("tonic", &["api", "cli", "conformance", "traces", "wire"]),
-    ("prost", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
+    ("prost", &["api/grpc", "api/layers/methods", "cli", "conformance", "registry/embedded/journal", "wire"]),
     ("prost_types", &["api/grpc", "api/layers/methods", "cli", "conformance", "wire"]),
     ("opentelemetry_proto", &["traces"]),
     ("axum", &["api"]),

@@ -59,8 +59,10 @@ pub struct Embedded {
     session: Option<Arc<EmbeddedRegistry>>,
 }
 
+/// Opens a store that merges its journal again and again, as another does after a day.
 pub fn open(dir: &std::path::Path) -> EmbeddedRegistry {
-    EmbeddedRegistry::open(dir, EmbeddedOptions::new(namespace())).unwrap()
+    let options = EmbeddedOptions { journal_bytes: 8_000, ..EmbeddedOptions::new(namespace()) };
+    EmbeddedRegistry::open(dir, options).unwrap()
 }
 
 impl Backend for Embedded {

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rosterd_domain::id::{Item, Namespace};
 use rosterd_domain::txn::Write;
+use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 
 use crate::backend::open;
@@ -164,9 +166,92 @@ fn another_namespace_or_a_later_format_is_refused() {
     let text = EmbeddedRegistry::open(dir.path(), options).unwrap_err().to_string();
     assert!(text.contains("namespace ns, not of other"), "{text}");
     let database = rusqlite::Connection::open(dir.path().join("registry.db")).unwrap();
-    database.pragma_update(None, "user_version", 2).unwrap();
+    database.pragma_update(None, "user_version", 3).unwrap();
     drop(database);
-    assert!(error(dir.path()).contains("has format 2"));
+    assert!(error(dir.path()).contains("has format 3"));
+}
+
+#[tokio::test]
+async fn after_a_stop_the_rows_say_everything_and_the_journal_is_empty() {
+    let dir = crate::words::dir();
+    let counts = || {
+        let database = rusqlite::Connection::open(dir.path().join("registry.db")).unwrap();
+        let count = |sql| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let last = "SELECT count(*) FROM node WHERE path LIKE '%/offset/0' AND data = x'0303'";
+        (
+            count("SELECT count(*) FROM journal"),
+            count("SELECT rows FROM ledger"),
+            count("SELECT count(*) FROM node"),
+            count(last),
+        )
+    };
+    let registry = EmbeddedRegistry::open(dir.path(), EmbeddedOptions::new(namespace())).unwrap();
+    put(&registry, [create(&j(), "i1")]).await;
+    for n in 0..4 {
+        put(&registry, [Write::Offset { job: j(), item: Item(0), data: vec![n; 2].into() }]).await;
+    }
+    // Nothing is merged so soon.
+    let live = crate::words::dir();
+    copy(dir.path(), live.path());
+    let found = rusqlite::Connection::open(live.path().join("registry.db")).unwrap();
+    let journal: (i64, i64) = found
+        .query_row("SELECT (SELECT count(*) FROM journal), (SELECT count(*) FROM node)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!(journal, (5, 0));
+    drop(registry);
+    let (journal, rows, nodes, last) = counts();
+    assert_eq!((journal, rows, last), (0, nodes, 1));
+}
+
+/// A store that a program of the first format wrote.
+fn of_the_first_format(dir: &Path) -> rusqlite::Connection {
+    let database = rusqlite::Connection::open(dir.join("registry.db")).unwrap();
+    database.execute_batch(include_str!("../data/registry-format-1.sql")).unwrap();
+    fs::set_permissions(dir.join("registry.db"), fs::Permissions::from_mode(0o600)).unwrap();
+    database
+}
+
+fn open_default(dir: &Path) -> Result<EmbeddedRegistry, OpenError> {
+    EmbeddedRegistry::open(dir, EmbeddedOptions::new(Namespace::new("default").unwrap()))
+}
+
+async fn tokens(registry: &EmbeddedRegistry) -> Vec<u64> {
+    let records = registry.snapshot(&job("nightly")).await.unwrap().unwrap().records;
+    records.into_values().map(|(version, record)| version.0 + record.token.0).collect()
+}
+
+#[tokio::test]
+async fn the_first_format_is_read_and_becomes_this_one_with_the_first_write() {
+    let dir = crate::words::dir();
+    drop(of_the_first_format(dir.path()));
+    let format = || {
+        let database = rusqlite::Connection::open(dir.path().join("registry.db")).unwrap();
+        database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let registry = open_default(dir.path()).unwrap();
+    assert_eq!(tokens(&registry).await, [1_795_905_964_570_019; 2]);
+    drop(registry);
+    assert_eq!(format(), 1, "it was only read");
+    let registry = open_default(dir.path()).unwrap();
+    let offset = Write::Offset { job: job("nightly"), item: Item(1), data: b"7".as_slice().into() };
+    put(&registry, [offset]).await;
+    drop(registry);
+    assert_eq!(format(), 2);
+    let registry = open_default(dir.path()).unwrap();
+    assert_eq!(tokens(&registry).await, [1_795_905_964_570_019; 2]);
+    assert_eq!(registry.offset(&job("nightly"), Item(1)).await.unwrap().as_deref(), Some(b"7".as_slice()));
+}
+
+#[test]
+fn a_damaged_store_of_the_first_format_is_found() {
+    let dir = crate::words::dir();
+    let database = of_the_first_format(dir.path());
+    database.execute("UPDATE node SET version = version + 1 WHERE path = '/default/nightly'", []).unwrap();
+    drop(database);
+    let text = open_default(dir.path()).unwrap_err().to_string();
+    assert!(text.contains("do not match their digest"), "{text}");
 }
 
 #[test]

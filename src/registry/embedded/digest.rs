@@ -4,6 +4,8 @@
 //! and the digest is their sum, so a batch changes it by the rows that it touches, in any order. It protects against
 //! bad disks, not against malice.
 
+use twox_hash::XxHash3_64;
+
 use crate::tree::Stat;
 
 /// The number of rows and the sum of their hashes.
@@ -16,48 +18,46 @@ pub(super) struct Digest {
 impl Digest {
     /// The row has changed: was created, if there is none before, or deleted, if there is none after.
     pub(super) fn change(&mut self, path: &str, before: Option<&Stat>, after: Option<&Stat>) {
-        let begun = Hash::new(path);
         if let Some(stat) = before {
             self.rows = self.rows.wrapping_sub(1);
-            self.sum = self.sum.wrapping_sub(begun.finish(stat));
+            self.sum = self.sum.wrapping_sub(hash(path, stat));
         }
         if let Some(stat) = after {
-            self.rows = self.rows.wrapping_add(1);
-            self.sum = self.sum.wrapping_add(begun.finish(stat));
+            self.add(hash(path, stat));
         }
+    }
+
+    /// There is a row more, with this hash.
+    pub(super) fn add(&mut self, hash: u64) {
+        self.rows = self.rows.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(hash);
     }
 }
 
-/// FNV-1a with a final step that spreads the last bytes. Part of the file format: never change it.
-#[derive(Clone, Copy)]
-struct Hash(u64);
-
-impl Hash {
-    /// The state after the path, from which both states of its node are hashed.
-    fn new(path: &str) -> Self {
-        let mut hash = Self(0xcbf2_9ce4_8422_2325);
-        hash.eat(path.as_bytes());
-        hash.eat(&[0xff]);
-        hash
+/// XXH3 of what the row holds. Part of the file format: never change it.
+fn hash(path: &str, stat: &Stat) -> u64 {
+    let mut row = Vec::with_capacity(path.len() + stat.data.len() + 26);
+    row.extend_from_slice(path.as_bytes());
+    row.push(0xff);
+    row.extend_from_slice(&stat.data);
+    row.push(0xff);
+    for number in [stat.version.0, stat.created.0, stat.modified.0] {
+        row.extend_from_slice(&number.to_le_bytes());
     }
+    XxHash3_64::oneshot(&row)
+}
 
-    fn eat(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    fn finish(mut self, stat: &Stat) -> u64 {
-        self.eat(&stat.data);
-        self.eat(&[0xff]);
-        for number in [stat.version.0, stat.created.0, stat.modified.0] {
-            self.eat(&number.to_le_bytes());
-        }
-        let mut hash = self.0;
-        hash ^= hash >> 32;
-        hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^ (hash >> 29)
-    }
+/// The hash of a row in the first format: FNV-1a with a final step that spreads the last bytes.
+pub(super) fn first_format_hash(path: &str, stat: &Stat) -> u64 {
+    let numbers = [stat.version.0, stat.created.0, stat.modified.0];
+    let parts = [path.as_bytes(), &[0xff], &stat.data, &[0xff]].into_iter().flatten().copied();
+    let bytes = parts.chain(numbers.into_iter().flat_map(u64::to_le_bytes));
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
 }
 
 #[cfg(test)]
@@ -85,10 +85,7 @@ mod tests {
         assert_ne!(one, other);
         other.change("/a", None, Some(&stat("x")));
         assert_eq!(one, other);
-        assert_eq!(
-            Hash::new("/a").finish(&stat("x")),
-            0xd55c_a4a6_2850_9649,
-            "the hash is part of the file format"
-        );
+        assert_eq!(first_format_hash("/a", &stat("x")), 0xd55c_a4a6_2850_9649, "part of the first format");
+        assert_eq!(hash("/a", &stat("x")), 0x3133_a0ac_2408_d46f, "part of the format");
     }
 }

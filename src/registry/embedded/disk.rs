@@ -1,4 +1,4 @@
-//! Writes the database: persistent nodes as rows, one SQLite transaction per batch.
+//! Writes the database: one SQLite transaction per batch, which appends to the journal and merges a part of it.
 //!
 //! Checkpoints are made here and not by SQLite itself, which hides their errors: a page of the database whose sync
 //! failed must not count as written. Called by the store's thread only.
@@ -6,29 +6,18 @@
 use std::path::PathBuf;
 
 use rosterd_domain::id::Revision;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode};
 
+use super::journal::{self, Merging, Step};
+use super::ledger::{Ledger, Row};
 use super::note::Note;
-use super::open::{Ledger, Lock, Opened};
+use super::open::{FORMAT, Lock, Opened};
 use crate::paths::Path as NodePath;
 use crate::tree::{Stat, Tree};
 
 /// How many revisions are reserved at once. Transactions that touch only ephemeral nodes raise the revision without a
 /// write; after a restart the count continues above everything that may have been used.
 const REVISIONS: u64 = 65_536;
-
-/// What a batch did to one persistent node.
-pub(super) struct Row<'a> {
-    pub(super) path: &'a NodePath,
-    pub(super) before: Option<&'a Stat>,
-    pub(super) after: Option<&'a Stat>,
-}
-
-impl Row<'_> {
-    fn pages(&self) -> usize {
-        1 + self.after.map_or(0, |stat| stat.data.len() / 4096)
-    }
-}
 
 /// A batch that was not acknowledged by the disk.
 #[derive(Debug)]
@@ -48,6 +37,9 @@ pub(super) struct Disk {
     connection: Connection,
     note: Note,
     ledger: Ledger,
+    /// Whether the database is still of the first format. The first write changes that.
+    first_format: bool,
+    merging: Merging,
     /// About how many pages of the log have not been moved to the database yet.
     pages: usize,
     /// The number of pages at which they are moved.
@@ -58,9 +50,21 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Continues with a database that was opened and checked.
-    pub(super) fn new(opened: Opened, checkpoint_pages: usize) -> (Self, Tree) {
-        let Opened { file, connection, note, ledger, tree, lock } = opened;
-        (Self { file, connection, note, ledger, pages: 0, checkpoint_pages, _lock: lock }, tree)
+    pub(super) fn new(opened: Opened, checkpoint_pages: usize, journal_bytes: usize) -> (Self, Tree) {
+        let Opened { file, connection, note, ledger, first_format, journal, tree, lock } = opened;
+        let merging = Merging::new(journal_bytes, journal);
+        let disk = Self {
+            file,
+            connection,
+            note,
+            ledger,
+            first_format,
+            merging,
+            pages: 0,
+            checkpoint_pages,
+            _lock: lock,
+        };
+        (disk, tree)
     }
 
     /// Whether a revision may be answered without a write.
@@ -68,8 +72,13 @@ impl Disk {
         revision <= self.ledger.ceiling
     }
 
-    /// Writes a batch, whole or not at all. `Ok`: it is synced.
-    pub(super) fn write(&mut self, rows: &[Row<'_>], revision: Revision) -> Result<(), WriteError> {
+    /// Writes a batch, whole or not at all. `current` gives the state of a node after it. `Ok`: it is synced.
+    pub(super) fn write<'a>(
+        &mut self,
+        rows: &[Row<'_>],
+        revision: Revision,
+        current: impl Fn(&NodePath) -> Option<&'a Stat>,
+    ) -> Result<(), WriteError> {
         let mut ledger = Ledger { batch: self.ledger.batch + 1, ..self.ledger };
         if !self.covers(revision) {
             ledger.ceiling = Revision(revision.0 + REVISIONS);
@@ -77,16 +86,46 @@ impl Disk {
         for row in rows {
             ledger.digest.change(row.path.as_str(), row.before, row.after);
         }
-        if let Err(error) = stage(&self.connection, rows, ledger) {
+        let entry = journal::encode(rows);
+        let step = self.merging.step(entry.len());
+        if let Err(error) = self.stage(ledger, &entry, step, current) {
             return Err(self.give_up(&error, false));
         }
-        if let Err(error) = self.connection.prepare_cached("COMMIT").and_then(|mut s| s.execute([])) {
+        if let Err(error) = self.commit() {
             return Err(self.give_up(&error, true));
         }
         self.ledger = ledger;
+        self.first_format = false;
         self.note.write(ledger.batch);
-        self.pages += 3 + rows.iter().map(Row::pages).sum::<usize>();
+        self.merging.committed(step, ledger.batch, entry.len(), rows);
+        // Nodes that are merged together are neighbors, so that several share a page.
+        self.pages += 3 + entry.len() / 4096 + step.merge / 2;
         Ok(())
+    }
+
+    /// Everything that belongs to a batch, in a transaction that is open then.
+    fn stage<'a>(
+        &self,
+        ledger: Ledger,
+        entry: &[u8],
+        step: Step,
+        current: impl Fn(&NodePath) -> Option<&'a Stat>,
+    ) -> rusqlite::Result<()> {
+        self.begin()?;
+        if self.first_format {
+            self.connection.execute_batch(journal::SCHEMA)?;
+            self.connection.pragma_update(None, "user_version", FORMAT)?;
+        }
+        journal::append(&self.connection, ledger, entry)?;
+        self.merging.write(&self.connection, step, current)
+    }
+
+    fn begin(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+    }
+
+    fn commit(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 
     /// Moves the log's pages to the database if there are enough of them. `Err`: the database can no longer be trusted.
@@ -94,9 +133,23 @@ impl Disk {
         if self.pages < self.checkpoint_pages { Ok(()) } else { self.checkpoint_now("PASSIVE") }
     }
 
-    /// Moves the log's pages to the database and empties the log.
-    pub(super) fn close(mut self) -> Result<(), String> {
+    /// Merges the journal, so that the rows say everything, and moves the log's pages to the database.
+    pub(super) fn close<'a>(mut self, current: impl Fn(&NodePath) -> Option<&'a Stat>) -> Result<(), String> {
+        if let Err(error) = self.merge_all(current) {
+            // Nothing is lost: whoever opens it reads the journal.
+            if let WriteError::Failed(text) | WriteError::Unknown(text) = self.give_up(&error, false) {
+                return Err(text);
+            }
+        }
         self.checkpoint_now("TRUNCATE")
+    }
+
+    fn merge_all<'a>(&mut self, current: impl Fn(&NodePath) -> Option<&'a Stat>) -> rusqlite::Result<()> {
+        let Some(step) = self.merging.last_step(self.ledger.batch) else { return Ok(()) };
+        self.begin()?;
+        self.merging.write(&self.connection, step, current)?;
+        journal::write_ledger(&self.connection, self.ledger)?;
+        self.commit()
     }
 
     fn checkpoint_now(&mut self, mode: &str) -> Result<(), String> {
@@ -138,47 +191,4 @@ impl Disk {
 
 fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
     error.sqlite_error_code()
-}
-
-fn stage(connection: &Connection, rows: &[Row<'_>], ledger: Ledger) -> rusqlite::Result<()> {
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO node (path, data, version, created, modified) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    // Nearly every row that is written exists already: trying to insert it first would cost another search.
-    let mut update = connection.prepare_cached(
-        "UPDATE node SET data = ?2, version = ?3, created = ?4, modified = ?5 WHERE path = ?1",
-    )?;
-    let mut delete = connection.prepare_cached("DELETE FROM node WHERE path = ?1")?;
-    for Row { path, before, after } in rows {
-        let put = if before.is_some() { &mut update } else { &mut insert };
-        let changed = match after {
-            Some(stat) => put.execute(params![
-                path.as_str(),
-                &*stat.data,
-                signed(stat.version.0),
-                signed(stat.created.0),
-                signed(stat.modified.0)
-            ])?,
-            None => delete.execute([path.as_str()])?,
-        };
-        if changed != 1 {
-            // The rows are not the ones that we left there, so the database cannot be trusted.
-            return Err(rusqlite::Error::StatementChangedRows(changed));
-        }
-    }
-    connection
-        .prepare_cached("UPDATE ledger SET batch = ?1, rows = ?2, sum = ?3, ceiling = ?4 WHERE id = 1")?
-        .execute(params![
-            signed(ledger.batch),
-            signed(ledger.digest.rows),
-            signed(ledger.digest.sum),
-            signed(ledger.ceiling.0)
-        ])?;
-    Ok(())
-}
-
-/// SQLite's integers are signed; this keeps the 64 bits as they are.
-fn signed(number: u64) -> i64 {
-    i64::from_ne_bytes(number.to_ne_bytes())
 }

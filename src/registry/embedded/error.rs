@@ -61,7 +61,7 @@ pub enum OpenError {
     },
     /// Written by a later version.
     #[error(
-        "{} has format {found}, this version of rosterd reads format {known}; run the version that wrote it, or \
+        "{} has format {found}, this version of rosterd reads formats up to {known}; run the version that wrote it, or \
          a later one",
         file.display()
     )]
@@ -70,7 +70,7 @@ pub enum OpenError {
         file: PathBuf,
         /// Its format.
         found: i64,
-        /// The format that this version knows.
+        /// The latest format that this version knows.
         known: i64,
     },
     /// Another namespace's registry.

@@ -8,6 +8,8 @@
 mod digest;
 mod disk;
 mod error;
+mod journal;
+mod ledger;
 mod note;
 mod open;
 mod store;
@@ -46,6 +48,9 @@ pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
 /// Once the log holds about this many pages, they are moved to the database. With more, each move would be rarer, and
 /// fires would wait longer for it.
 pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
+/// Once the journal has this number of bytes, they are merged into the rows of the nodes while as many are appended at
+/// most. With more, a node that changes often is merged less often, and the database is larger.
+pub const DEFAULT_JOURNAL_BYTES: usize = 16 << 20;
 
 /// How the store is opened.
 #[derive(Debug, Clone)]
@@ -60,6 +65,8 @@ pub struct EmbeddedOptions {
     pub batch_bytes: usize,
     /// See [`DEFAULT_CHECKPOINT_PAGES`].
     pub checkpoint_pages: usize,
+    /// See [`DEFAULT_JOURNAL_BYTES`].
+    pub journal_bytes: usize,
 }
 
 impl EmbeddedOptions {
@@ -71,6 +78,7 @@ impl EmbeddedOptions {
             batch: DEFAULT_BATCH,
             batch_bytes: DEFAULT_BATCH_BYTES,
             checkpoint_pages: DEFAULT_CHECKPOINT_PAGES,
+            journal_bytes: DEFAULT_JOURNAL_BYTES,
         }
     }
 }
@@ -94,7 +102,7 @@ impl EmbeddedRegistry {
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, OpenError> {
         let paths = Arc::new(Paths::new(&options.namespace));
         let opened = open::Opened::open(dir, &options.namespace, &paths)?;
-        let (disk, tree) = disk::Disk::new(opened, options.checkpoint_pages);
+        let (disk, tree) = disk::Disk::new(opened, options.checkpoint_pages, options.journal_bytes);
         let (commands, inbox) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let watched = Watched::default();

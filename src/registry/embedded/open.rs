@@ -3,6 +3,7 @@
 //! It checks the lock, the structure, the digest over all rows, and that nothing acknowledged is missing. A check that
 //! fails is an error that says what to do; nothing is repaired, emptied or changed. Called when the registry is opened.
 
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,10 @@ use rosterd_domain::id::{Namespace, Revision, Version};
 use rosterd_runtime::private;
 use rusqlite::{Connection, OpenFlags};
 
-use super::digest::Digest;
+use super::digest::{Digest, first_format_hash};
 use super::error::OpenError;
+use super::journal::{self, Found};
+use super::ledger::{Ledger, unsigned};
 use super::note::{Note, sync_dir};
 use crate::forms;
 use crate::paths::{Path as NodePath, Paths};
@@ -23,7 +26,9 @@ const DATABASE: &str = "registry.db";
 const LOCK: &str = "registry.lock";
 /// `rstd`: tells a registry from any other SQLite database.
 const APPLICATION: i64 = 0x7273_7464;
-const FORMAT: i64 = 1;
+/// The first format had no journal and another digest; it is read, and becomes this one with the first write.
+pub(super) const FORMAT: i64 = 2;
+const FIRST_FORMAT: i64 = 1;
 const SCHEMA: &str = "
     CREATE TABLE node (
         path TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL,
@@ -34,21 +39,15 @@ const SCHEMA: &str = "
         batch INTEGER NOT NULL, rows INTEGER NOT NULL, sum INTEGER NOT NULL, ceiling INTEGER NOT NULL
     ) STRICT;";
 
-/// What the database says about itself, in its one row.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ledger {
-    pub(super) batch: u64,
-    pub(super) digest: Digest,
-    /// No revision above it was ever given out.
-    pub(super) ceiling: Revision,
-}
-
 /// An open database and what it holds.
 pub(super) struct Opened {
     pub(super) file: PathBuf,
     pub(super) connection: Connection,
     pub(super) note: Note,
     pub(super) ledger: Ledger,
+    /// Whether the database is of the first format.
+    pub(super) first_format: bool,
+    pub(super) journal: Found,
     pub(super) tree: Tree,
     /// Held as long as the database is open.
     pub(super) lock: Lock,
@@ -65,19 +64,30 @@ impl Opened {
         let lock = lock(dir)?;
         let noted = Note::read(dir)?;
         prepare(dir, &file, noted, namespace)?;
-        let connection = connect(&file)?;
+        let (connection, format) = connect(&file)?;
         check(&connection, &file)?;
-        let ledger = read_ledger(&connection, &file, namespace)?;
+        let mut ledger = read_ledger(&connection, &file, namespace)?;
+        let first_format = format == FIRST_FORMAT;
+        let (mut nodes, mut journal) = (BTreeMap::new(), Found::default());
+        if !first_format {
+            journal.bytes = read_journal(&connection, &file, &mut ledger, &mut nodes)?;
+        }
         if let Some(noted) = noted
             && ledger.batch < noted
         {
             let note = Note::path(dir);
             return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
         }
-        let tree = read_tree(&connection, &file, ledger, paths)?;
+        for path in nodes.keys() {
+            // A text that is not a path fails below, where the nodes are read.
+            if let Some(path) = NodePath::stored(path) {
+                journal.changed.insert(path, ());
+            }
+        }
+        let tree = read_tree(&connection, &file, (&mut ledger, first_format), nodes, paths)?;
         sync_found(dir, &file)?;
         let note = Note::open(dir, ledger.batch)?;
-        Ok(Self { file, connection, note, ledger, tree, lock })
+        Ok(Self { file, connection, note, ledger, first_format, journal, tree, lock })
     }
 }
 
@@ -91,11 +101,6 @@ pub(super) fn last_written(dir: &Path) -> Option<std::time::SystemTime> {
 /// Whether there is a database, or evidence of one.
 pub(super) fn is_in(dir: &Path) -> bool {
     dir.join(DATABASE).exists() || Note::path(dir).exists()
-}
-
-/// SQLite's integers are signed; this keeps the 64 bits as they are.
-fn unsigned(number: i64) -> u64 {
-    u64::from_ne_bytes(number.to_ne_bytes())
 }
 
 /// The lock on the directory.
@@ -221,11 +226,13 @@ fn write_schema(file: &Path, namespace: &Namespace) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", FORMAT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.execute_batch(SCHEMA)?;
+    connection.execute_batch(journal::SCHEMA)?;
     connection.execute("INSERT INTO ledger VALUES (1, ?1, 0, 0, 0, 0)", [namespace.as_str()])?;
     connection.close().map_err(|(_, e)| e)
 }
 
-fn connect(file: &Path) -> Result<Connection, OpenError> {
+/// Opens the file if it is ours; returns its format as well.
+fn connect(file: &Path) -> Result<(Connection, i64), OpenError> {
     let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(damage)?;
@@ -243,7 +250,7 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     }
     let format: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damage)?;
-    if format != FORMAT {
+    if ![FIRST_FORMAT, FORMAT].contains(&format) {
         return Err(OpenError::Format { file: file.to_owned(), found: format, known: FORMAT });
     }
     let mode: String =
@@ -256,7 +263,7 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     connection.pragma_update(None, "cache_spill", false).map_err(damage)?;
     connection.pragma_update(None, "cache_size", -32_768).map_err(damage)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(damage)?;
-    Ok(connection)
+    Ok((connection, format))
 }
 
 fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
@@ -269,9 +276,7 @@ fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
 fn read_ledger(connection: &Connection, file: &Path, namespace: &Namespace) -> Result<Ledger, OpenError> {
     let (found, ledger) = connection
         .query_row("SELECT namespace, batch, rows, sum, ceiling FROM ledger WHERE id = 1", [], |row| {
-            let digest = Digest { rows: unsigned(row.get(2)?), sum: unsigned(row.get(3)?) };
-            let ceiling = Revision(unsigned(row.get(4)?));
-            Ok((row.get::<_, String>(0)?, Ledger { batch: unsigned(row.get(1)?), digest, ceiling }))
+            Ok((row.get::<_, String>(0)?, read_numbers(row, 1)?))
         })
         .map_err(|e| OpenError::damaged(file, format!("its ledger cannot be read: {e}")))?;
     if found != namespace.as_str() {
@@ -281,34 +286,90 @@ fn read_ledger(connection: &Connection, file: &Path, namespace: &Namespace) -> R
     Ok(ledger)
 }
 
-fn read_tree(connection: &Connection, file: &Path, ledger: Ledger, paths: &Paths) -> Result<Tree, OpenError> {
+/// Reads a ledger from the columns from `first` on.
+fn read_numbers(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Ledger> {
+    let number = |column| row.get(first + column).map(unsigned);
+    let digest = Digest { rows: number(1)?, sum: number(2)? };
+    Ok(Ledger { batch: number(0)?, digest, ceiling: Revision(number(3)?) })
+}
+
+/// Reads the journal: the states of the nodes that it changed, and what it says after its last entry. Returns its bytes.
+fn read_journal(
+    connection: &Connection,
+    file: &Path,
+    ledger: &mut Ledger,
+    nodes: &mut BTreeMap<String, Option<Stat>>,
+) -> Result<usize, OpenError> {
+    let damage = |e: rusqlite::Error| OpenError::damaged(file, format!("its journal cannot be read: {e}"));
+    let mut bytes = 0;
+    let mut select = connection
+        .prepare("SELECT batch, rows, sum, ceiling, changes FROM journal ORDER BY batch")
+        .map_err(damage)?;
+    let mut rows = select.query([]).map_err(damage)?;
+    while let Some(row) = rows.next().map_err(damage)? {
+        *ledger = read_numbers(row, 0).map_err(damage)?;
+        let entry = row.get_ref(4).map_err(damage)?.as_blob().map_err(|e| damage(e.into()))?;
+        bytes += entry.len();
+        journal::decode(entry, nodes).map_err(|e| {
+            OpenError::damaged(file, format!("entry {} of its journal cannot be read: {e}", ledger.batch))
+        })?;
+    }
+    Ok(bytes)
+}
+
+/// Reads the tree: the rows, and over them the states that the journal left. A ledger of the first format gets the
+/// digest of today's.
+fn read_tree(
+    connection: &Connection,
+    file: &Path,
+    (ledger, first_format): (&mut Ledger, bool),
+    journal: BTreeMap<String, Option<Stat>>,
+    paths: &Paths,
+) -> Result<Tree, OpenError> {
     let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
     let mut tree = Tree::new(ledger.ceiling);
     for root in paths.roots() {
         tree.load_folder(&root);
     }
-    let mut digest = Digest::default();
+    let (mut digest, mut first_digest) = (Digest::default(), Digest::default());
+    let mut load = |path: &str, stat: Stat| {
+        digest.change(path, None, Some(&stat));
+        if first_format {
+            first_digest.add(first_format_hash(path, &stat));
+        }
+        match NodePath::stored(path) {
+            Some(stored) if tree.load(&stored, stat).is_ok() => Ok(()),
+            _ => Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing"))),
+        }
+    };
     let mut select = connection
         .prepare("SELECT path, data, version, created, modified FROM node ORDER BY path")
         .map_err(damage)?;
     let mut rows = select.query([]).map_err(damage)?;
+    // Both are in the order of their paths, so that a node comes after its parent.
+    let mut journal = journal.into_iter().peekable();
     while let Some(row) = rows.next().map_err(damage)? {
         let path: String = row.get(0).map_err(damage)?;
-        let stat = read_stat(row).map_err(damage)?;
-        digest.change(&path, None, Some(&stat));
-        let stored = NodePath::stored(&path);
-        if stored.is_none_or(|path| tree.load(&path, stat).is_err()) {
-            return Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing")));
+        while let Some((earlier, stat)) = journal.next_if(|(next, _)| *next < path) {
+            stat.map_or(Ok(()), |stat| load(&earlier, stat))?;
+        }
+        match journal.next_if(|(next, _)| *next == path) {
+            Some((_, stat)) => stat.map_or(Ok(()), |stat| load(&path, stat))?,
+            None => load(&path, read_stat(row).map_err(damage)?)?,
         }
     }
-    if digest == ledger.digest {
-        return Ok(tree);
+    for (path, stat) in journal {
+        stat.map_or(Ok(()), |stat| load(&path, stat))?;
     }
-    let (found, expected) = (digest.rows, ledger.digest.rows);
-    Err(OpenError::damaged(
-        file,
-        format!("its contents do not match their digest ({found} nodes found, {expected} expected)"),
-    ))
+    let found = if first_format { first_digest } else { digest };
+    if found != ledger.digest {
+        let (found, expected) = (found.rows, ledger.digest.rows);
+        let reason =
+            format!("its contents do not match their digest ({found} nodes found, {expected} expected)");
+        return Err(OpenError::damaged(file, reason));
+    }
+    ledger.digest = digest;
+    Ok(tree)
 }
 
 fn read_stat(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stat> {

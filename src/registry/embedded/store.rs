@@ -14,7 +14,8 @@ use rosterd_domain::id::JobName;
 use rosterd_domain::txn::{Commit, Txn};
 use tokio::sync::oneshot;
 
-use super::disk::{Disk, Row, WriteError};
+use super::disk::{Disk, WriteError};
+use super::ledger::Row;
 use crate::hints::{HintQueue, told};
 use crate::lower::Lowered;
 use crate::paths::{Path, Paths};
@@ -146,7 +147,7 @@ impl Store {
             self.serve(batch);
         }
         if self.fenced.is_none()
-            && let Err(text) = self.disk.close()
+            && let Err(text) = self.disk.close(|path| persistent(&self.tree, path))
         {
             tracing::error!("{text}");
         }
@@ -210,11 +211,10 @@ impl Store {
         // Of the changes to a node the first one stays in front: it says what the disk has.
         first.sort_by_key(|(one, _)| *one);
         first.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        let persistent = |stat: Option<&'_ Stat>| stat.is_some_and(|stat| stat.owner.is_none());
         let mut rows = Vec::with_capacity(first.len());
         for (path, before) in first {
-            let before = before.filter(|stat| persistent(Some(stat)));
-            let after = self.tree.get(path).map(|node| &node.stat).filter(|stat| persistent(Some(stat)));
+            let before = before.filter(|stat| stat.owner.is_none());
+            let after = persistent(&self.tree, path);
             if before != after {
                 rows.push(Row { path, before, after });
             }
@@ -223,7 +223,7 @@ impl Store {
         if rows.is_empty() && self.disk.covers(revision) {
             return Ok(());
         }
-        self.disk.write(&rows, revision)
+        self.disk.write(&rows, revision, |path| persistent(&self.tree, path))
     }
 
     /// Nothing of the batch stands. A conflict in it may have been with a write that never took effect.
@@ -269,6 +269,11 @@ impl Store {
             }
         }
     }
+}
+
+/// A node that belongs on the disk.
+fn persistent<'a>(tree: &'a Tree, path: &Path) -> Option<&'a Stat> {
+    tree.get(path).map(|node| &node.stat).filter(|stat| stat.owner.is_none())
 }
 
 fn answer_all(commits: Vec<Pending>, answer: &Commit) {

@@ -98,8 +98,9 @@ pub async fn state(registry: &dyn Registry) -> State {
 }
 
 pub fn open(dir: &std::path::Path) -> Result<EmbeddedRegistry, String> {
-    // Few, so that a short life has many checkpoints, and logs that restart from the beginning.
-    let options = EmbeddedOptions { checkpoint_pages: 60, ..EmbeddedOptions::new(namespace()) };
+    // Few, so that a short life has many checkpoints, logs that restart from the beginning, and merges of the journal.
+    let options =
+        EmbeddedOptions { checkpoint_pages: 60, journal_bytes: 100_000, ..EmbeddedOptions::new(namespace()) };
     EmbeddedRegistry::open(&dir.join("data"), options).map_err(|error| error.to_string())
 }
 
