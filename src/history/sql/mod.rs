@@ -28,6 +28,7 @@ pub(super) use read::Shelf;
 pub(super) use read::{EventTable, events_sql, runs_sql};
 pub(super) use shelves::FileShelves;
 pub(super) use write::Batch;
+use write::OpenItems;
 
 /// The schema's migrations: step `n` leads from version `n` to `n + 1`. Only ever appended.
 pub(super) const STEPS: [&str; 6] = [
@@ -188,6 +189,7 @@ pub(super) fn is_the_rows_fault(error: &rusqlite::Error) -> bool {
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     db: Connection,
+    open_items: OpenItems,
 }
 
 impl HistoryFile {
@@ -213,7 +215,8 @@ impl HistoryFile {
             tx.pragma_update(None, "user_version", version + signed(n as u64) + 1)?;
             tx.commit()?;
         }
-        let store = Self { db };
+        let open_items = OpenItems::read(&db)?;
+        let store = Self { db, open_items };
         store.rows()?;
         Ok(store)
     }
@@ -221,7 +224,7 @@ impl HistoryFile {
     /// `lasting`: once committed it is on the disk, and survives a power loss.
     pub(super) fn begin(&mut self, lasting: bool) -> rusqlite::Result<Batch<'_>> {
         self.db.pragma_update(None, "synchronous", if lasting { "FULL" } else { "NORMAL" })?;
-        Ok(Batch::new(self.db.transaction()?))
+        Ok(Batch::new(self.db.transaction()?, &mut self.open_items))
     }
 
     /// An upper bound of the rows of each table: the span of its row numbers.

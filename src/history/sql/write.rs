@@ -1,11 +1,11 @@
 //! Writes, one transaction at a time. All of it may come again, and in either order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rosterd_domain::id::{Generation, Item, JobName};
 use rosterd_domain::item::{Outcome, Running};
 use rosterd_domain::time::Time;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::read::named;
 use crate::numbers::{signed, unsigned};
@@ -14,16 +14,36 @@ use crate::port::HOUR;
 use crate::queue::Of;
 use crate::rows::{Detail, EventKind, NotRunRow, RunState, result_names};
 
+/// The items that may have a run without an end, as of the last commit. Nearly all runs are written with their end, so
+/// that nearly no item is here, and nothing has to be looked for.
+#[derive(Debug, Default)]
+pub(super) struct OpenItems(HashSet<(JobName, Item)>);
+
+impl OpenItems {
+    /// Reads them.
+    pub(super) fn read(db: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = db.prepare(
+            "SELECT job, item FROM runs INDEXED BY runs_open WHERE outcome IS NULL AND state <> 'TASK_UNKNOWN'",
+        )?;
+        let rows = statement
+            .query_map([], |row| Ok((named(row, 0, |job| JobName::new(job).ok())?, Item(row.get(1)?))))?;
+        rows.collect::<rusqlite::Result<_>>().map(Self)
+    }
+}
+
 /// One transaction of the writer.
 pub(crate) struct Batch<'a> {
     tx: Transaction<'a>,
+    open_items: &'a mut OpenItems,
+    /// The items of which this transaction wrote whether they may have such a run.
+    opened: BTreeMap<(JobName, Item), bool>,
     /// Counters by job, hour and name.
     tallies: BTreeMap<(JobName, i64, &'static str), u64>,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(tx: Transaction<'a>) -> Self {
-        Self { tx, tallies: BTreeMap::new() }
+    pub(super) fn new(tx: Transaction<'a>, open_items: &'a mut OpenItems) -> Self {
+        Self { tx, open_items, opened: BTreeMap::new(), tallies: BTreeMap::new() }
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
@@ -74,13 +94,36 @@ impl<'a> Batch<'a> {
         )?;
         if inserted > 0 {
             self.tally(&of.job, run.since, "fired", 1);
+            self.end_earlier(of, end.is_none())?;
+        }
+        Ok(inserted > 0)
+    }
+
+    /// The runs of the item before this one, which was just written, are over. `open`: this one has no end yet.
+    fn end_earlier(&mut self, of: &Of, mut open: bool) -> rusqlite::Result<()> {
+        let item = (of.job.clone(), of.item);
+        if self.opened.get(&item).copied().unwrap_or_else(|| self.open_items.0.contains(&item)) {
             self.execute(
                 "UPDATE runs INDEXED BY runs_open SET state = 'TASK_UNKNOWN' \
                  WHERE job = ? AND item = ? AND token < ? AND outcome IS NULL AND state <> 'TASK_UNKNOWN'",
                 params![of.job.as_str(), of.item.0, signed(of.token.0)],
             )?;
+            // This one may have come after a later one.
+            open = open || self.has_open_run(of)?;
+        } else if !open {
+            return Ok(());
         }
-        Ok(inserted > 0)
+        self.opened.insert(item, open);
+        Ok(())
+    }
+
+    fn has_open_run(&self, of: &Of) -> rusqlite::Result<bool> {
+        self.tx
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_open \
+                 WHERE job = ? AND item = ? AND outcome IS NULL AND state <> 'TASK_UNKNOWN')",
+            )?
+            .query_row(params![of.job.as_str(), of.item.0], |row| row.get(0))
     }
 
     /// A run was started. Changes nothing if the run is known.
@@ -333,6 +376,14 @@ impl<'a> Batch<'a> {
                 params![job.as_str(), hour, what, signed(n)],
             )?;
         }
-        self.tx.commit()
+        self.tx.commit()?;
+        for (item, open) in self.opened {
+            if open {
+                self.open_items.0.insert(item)
+            } else {
+                self.open_items.0.remove(&item)
+            };
+        }
+        Ok(())
     }
 }

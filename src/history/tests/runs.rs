@@ -72,6 +72,23 @@ async fn a_run_whose_end_was_lost_is_not_running_for_ever() {
     assert_eq!(desk.all().await[2].state, RunState::Failed);
 }
 
+/// The writer remembers which items have a run without an end: also across a restart, and if runs come late.
+#[tokio::test]
+async fn a_run_whose_end_was_lost_is_over_whenever_a_later_one_comes() {
+    let mut desk = Desk::new();
+    desk.record(&started(0, 8, run(NORMAL, 100)), None);
+    let mut desk = desk.again();
+    desk.record(&ended(0, 9, run(NORMAL, 200), Outcome::Succeeded), None);
+    assert_eq!(desk.all().await[1].state, RunState::Unknown);
+    desk.record(&started(0, 12, run(NORMAL, 400)), None);
+    desk.record(&ended(0, 11, run(NORMAL, 300), Outcome::Succeeded), None);
+    desk.record(&ended(0, 13, run(NORMAL, 500), Outcome::Succeeded), None);
+    let mut states: Vec<_> = desk.all().await.iter().map(|r| (r.token.0, r.state)).collect();
+    states.sort_by_key(|(token, _)| *token);
+    let (over, done) = (RunState::Unknown, RunState::Finished);
+    assert_eq!(states, [(8, over), (9, done), (11, done), (12, over), (13, done)]);
+}
+
 #[tokio::test]
 async fn long_texts_are_cut_between_characters() {
     let mut desk = Desk::new();
