@@ -44,7 +44,7 @@ impl JobTurn<'_> {
         if let Some(due) = ahead {
             plan = plan::ahead(view, job.cache.records(), &Facts { now: due, ..facts });
         }
-        self.note_waiting(name, job, &hosted, waiting);
+        self.note_waiting(name, job, waiting);
         if fires {
             self.alarm_of_silence(name, job, view);
         }
@@ -133,37 +133,58 @@ impl JobTurn<'_> {
         told.map(|run| run.item).chain(job.dispatch.unmonitored().iter().map(|(item, ..)| *item)).collect()
     }
 
+    /// The workers here that the plan may need. Many may have registered a job of few items.
     fn hosted(&self, name: &JobName, job: &JobState, view: &Job) -> BTreeMap<InstanceId, Hosted> {
-        let here =
-            job.roster.hosted().iter().filter_map(|(instance, id)| Some((instance, self.workers.get(id)?)));
-        here.map(|(instance, worker)| {
-            let ready = worker.ready() && worker.work.has(name) && view.instances.contains_key(instance);
-            let waiting =
-                job.dispatch.unmonitored().iter().filter(|(.., run)| run.worker == worker.id).count();
-            let hosted = Hosted {
-                worker: worker.id.clone(),
-                attachment: worker.link.version(),
-                ready,
-                free: worker.ledger.free().saturating_sub(u32::try_from(waiting).unwrap_or(u32::MAX)),
-                others: worker.others(name),
-            };
-            (instance.clone(), hosted)
-        })
-        .collect()
+        let all = job.roster.hosted();
+        // With failover a run may go to any of them.
+        if view.rules.failover || all.len() <= view.rules.items as usize {
+            return all
+                .iter()
+                .filter_map(|(instance, id)| self.hosted_one(name, job, view, (instance, id)))
+                .collect();
+        }
+        let owners = view.sharding.owned().map(|(_, owner)| owner);
+        let running = job.cache.records().values().filter_map(|(_, record)| record.running());
+        owners
+            .chain(running.map(|run| &run.instance))
+            .filter_map(|instance| self.hosted_one(name, job, view, all.get_key_value(instance)?))
+            .collect()
     }
 
+    fn hosted_one(
+        &self,
+        name: &JobName,
+        job: &JobState,
+        view: &Job,
+        (instance, id): (&InstanceId, &WorkerId),
+    ) -> Option<(InstanceId, Hosted)> {
+        let worker = self.workers.get(id)?;
+        let ready = worker.ready() && worker.work.has(name) && view.instances.contains_key(instance);
+        let waiting = job.dispatch.unmonitored().iter().filter(|(.., run)| run.worker == worker.id).count();
+        let hosted = Hosted {
+            worker: worker.id.clone(),
+            attachment: worker.link.version(),
+            ready,
+            free: worker.ledger.free().saturating_sub(u32::try_from(waiting).unwrap_or(u32::MAX)),
+            others: worker.others(name),
+        };
+        Some((instance.clone(), hosted))
+    }
+
+    /// The workers learn which items of the job wait for a slot of theirs.
     fn note_waiting(
         &mut self,
         name: &JobName,
-        job: &JobState,
-        hosted: &BTreeMap<InstanceId, Hosted>,
+        job: &mut JobState,
         mut waiting: BTreeMap<InstanceId, Vec<plan::Waiting>>,
     ) {
-        for instance in hosted.keys() {
-            let Some(worker) = job.roster.worker_of(instance).and_then(|id| self.workers.get_mut(id)) else {
-                continue;
-            };
-            worker.ledger.wait(name, waiting.remove(instance).unwrap_or_default());
+        if !job.roster.lets_wait(!waiting.is_empty()) {
+            return;
+        }
+        for (instance, id) in job.roster.hosted() {
+            if let Some(worker) = self.workers.get_mut(id) {
+                worker.ledger.wait(name, waiting.remove(instance).unwrap_or_default());
+            }
         }
     }
 

@@ -76,7 +76,13 @@ impl JobTurn<'_> {
             return false;
         }
         self.answer_registrations(name, job, view);
-        if job.writer.is_writing() || self.handle_foreign_deletion(name, job, view) {
+        if job.writer.is_writing() {
+            return true;
+        }
+        if job.roster.is_settled(view) {
+            return false;
+        }
+        if self.handle_foreign_deletion(name, job, view) {
             return true;
         }
         self.look_at_left_behind(job, view);
@@ -141,6 +147,7 @@ impl JobTurn<'_> {
         if put.is_empty() && removed.is_empty() && marked.is_empty() {
             job.roster.all_have_left();
             self.answer_unregistering(name, job);
+            job.roster.settle(view);
             return false;
         }
         if joined || !removed.is_empty() {

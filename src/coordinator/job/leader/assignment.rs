@@ -53,7 +53,13 @@ impl LeaderTurn<'_, '_> {
                 }
             }
         }
-        let Some(assigned) = plan::assign(view, &candidates) else { return false };
+        if job.duties.is_assigned(view, &candidates) {
+            return false;
+        }
+        let Some(assigned) = plan::assign(view, &candidates) else {
+            job.duties.need_not_assign(view, candidates);
+            return false;
+        };
         let planned = Planned { why: assigned.why, causes: assigned.causes };
         self.submit(name, job, assigned.txn, Intent::Assign(Box::new(planned)));
         true
@@ -99,12 +105,15 @@ impl LeaderTurn<'_, '_> {
 
     /// The leader removes servers that have been unused for long, unless they are disabled.
     pub(crate) fn forget_servers(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
+        if job.duties.are_servers_used(view) {
+            return false;
+        }
         let used = |server: &ServerAddress| view.instances.keys().any(|i| i.address() == server.as_str());
         let empty = view.servers.iter().filter(|(server, enabled)| **enabled && !used(server));
         let empty = empty.map(|(server, _)| server);
         let (now, retention) = (self.io.now.mono, self.io.settings.server_retention);
         let mut txn = led(Purpose::Servers, view);
-        for (server, since) in job.duties.servers_are_empty(empty, now) {
+        for (server, since) in job.duties.servers_are_empty(view, empty, now) {
             let until = since.plus(retention);
             if until <= now {
                 txn.write(Write::RemoveServer(name.clone(), server.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, ServerAddress};
 use rosterd_domain::ownership::Cause;
-use rosterd_domain::plan::Why;
+use rosterd_domain::plan::{Candidates, Why};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::time::Mono;
 use rosterd_domain::view::Job;
@@ -28,8 +28,12 @@ pub(crate) struct Duties {
     mirrors: BTreeMap<Item, Option<InstanceId>>,
     /// The job as of when they were determined: they follow its assignment.
     mirrored: Option<Arc<Job>>,
+    /// The job and the candidates for which no other assignment was to be made.
+    assigned: Option<(Arc<Job>, Candidates)>,
     /// Servers without an instance, and since when, for the leader.
     empty_servers: BTreeMap<ServerAddress, Mono>,
+    /// The job in which there was none.
+    servers_used: Option<Arc<Job>>,
     /// Items that are marked as crashed although they have not crashed, and since when, for the leader.
     strange_failovers: BTreeMap<Item, Mono>,
     /// When the leader reconciles the job.
@@ -43,6 +47,8 @@ impl Duties {
     pub(crate) fn lay_down(&mut self) {
         self.mirrored = None;
         self.mirrors.clear();
+        self.assigned = None;
+        self.servers_used = None;
         self.empty_servers.clear();
         self.strange_failovers.clear();
     }
@@ -67,6 +73,21 @@ impl Duties {
     /// Whether this coordinator was elected in this membership although another ranks first.
     pub(crate) fn stands_in(&self, membership: u64) -> bool {
         self.stands_in == Some(membership)
+    }
+
+    // ---- the assignment
+
+    /// Whether it is known that no other assignment is to be made.
+    pub(crate) fn is_assigned(&self, view: &Arc<Job>, candidates: &Candidates) -> bool {
+        self.assigned.as_ref().is_some_and(|(job, known)| {
+            Arc::ptr_eq(job, view)
+                && (&known.absent, &known.leaving) == (&candidates.absent, &candidates.leaving)
+        })
+    }
+
+    /// No other assignment is to be made.
+    pub(crate) fn need_not_assign(&mut self, view: &Arc<Job>, candidates: Candidates) {
+        self.assigned = Some((view.clone(), candidates));
     }
 
     // ---- what tools read
@@ -107,14 +128,21 @@ impl Duties {
         }
     }
 
+    /// Whether it is known that each server has an instance.
+    pub(crate) fn are_servers_used(&self, view: &Arc<Job>) -> bool {
+        self.servers_used.as_ref().is_some_and(|job| Arc::ptr_eq(job, view))
+    }
+
     /// Replaces the servers without an instance. Returns since when each of them has none.
     pub(crate) fn servers_are_empty<'a>(
         &mut self,
+        view: &Arc<Job>,
         servers: impl Iterator<Item = &'a ServerAddress>,
         now: Mono,
     ) -> &BTreeMap<ServerAddress, Mono> {
         let since = |server| self.empty_servers.get(server).copied().unwrap_or(now);
         self.empty_servers = servers.map(|server| (server.clone(), since(server))).collect();
+        self.servers_used = self.empty_servers.is_empty().then(|| view.clone());
         &self.empty_servers
     }
 

@@ -1,9 +1,11 @@
 //! The workers that are concerned with a job.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
 use rosterd_domain::time::Time;
+use rosterd_domain::view::Job;
 use rosterd_session::code::Refusal;
 use rosterd_session::frame::Offer;
 
@@ -31,6 +33,10 @@ pub(crate) struct Roster {
     named_by: BTreeSet<WorkerId>,
     /// Since when this host is responsible for an item.
     owned_since: BTreeMap<Item, Time>,
+    /// The job in which all of this is as it should be: every hosted instance is published, and none is left.
+    settled_in: Option<Arc<Job>>,
+    /// Items wait for slots of workers here.
+    waits: bool,
 }
 
 impl Roster {
@@ -64,6 +70,7 @@ impl Roster {
         index: &mut WorkerIndex,
     ) -> bool {
         let joins = self.hosted.insert(instance.clone(), worker.clone()).is_none();
+        self.settled_in = None;
         if joins {
             index.hosted(worker, job);
         }
@@ -78,6 +85,7 @@ impl Roster {
         index: &mut WorkerIndex,
     ) -> Option<WorkerId> {
         let worker = self.hosted.remove(instance)?;
+        self.settled_in = None;
         index.released(&worker, job);
         Some(worker)
     }
@@ -85,6 +93,7 @@ impl Roster {
     /// The job is gone, and no worker works for it. Returns those that did.
     pub(crate) fn part_all(&mut self, job: &JobName, index: &mut WorkerIndex) -> Vec<WorkerId> {
         self.owned_since.clear();
+        self.settled_in = None;
         let workers: Vec<WorkerId> = std::mem::take(&mut self.hosted).into_values().collect();
         workers.iter().for_each(|worker| index.released(worker, job));
         workers
@@ -113,6 +122,7 @@ impl Roster {
     /// A worker is dead: its instance, if it is known, is leaving.
     pub(crate) fn mark_dead(&mut self, worker: &WorkerId, instance: Option<&InstanceId>) {
         self.dead.insert(worker.clone());
+        self.settled_in = None;
         self.leaving.extend(instance.cloned());
     }
 
@@ -133,6 +143,7 @@ impl Roster {
     }
 
     pub(crate) fn leave(&mut self, instance: &InstanceId) {
+        self.settled_in = None;
         self.leaving.insert(instance.clone());
     }
 
@@ -148,6 +159,7 @@ impl Roster {
 
     /// A worker gives the job up. It is told on this stream once its instance is gone.
     pub(crate) fn unregister(&mut self, instance: InstanceId, stream: StreamId) {
+        self.settled_in = None;
         self.leaving.insert(instance.clone());
         self.unregistering.insert(instance, stream);
     }
@@ -216,12 +228,44 @@ impl Roster {
 
     /// Forgets that an instance was published: if it is gone, that is not a command to shut it down.
     pub(crate) fn forget_published(&mut self, instance: &InstanceId) {
+        self.settled_in = None;
         self.published.remove(instance);
     }
 
     /// The same for all instances.
     pub(crate) fn forget_all_published(&mut self) {
+        self.settled_in = None;
         self.published.clear();
+    }
+
+    /// Whether nothing is to be published or removed as long as neither the job nor any of this changes.
+    pub(crate) fn is_settled(&self, view: &Arc<Job>) -> bool {
+        self.settled_in.as_ref().is_some_and(|settled| Arc::ptr_eq(settled, view))
+    }
+
+    /// Nothing was to be published or removed. That stays so if each instance here is published and stands in the job
+    /// with its server, and no other instance of ours does.
+    pub(crate) fn settle(&mut self, view: &Arc<Job>) {
+        let stands = |instance: &InstanceId| {
+            self.published.contains(instance)
+                && view.instances.get(instance).is_some_and(|seen| {
+                    seen.mine
+                        && seen.node.as_ref().is_some_and(|node| view.servers.contains_key(&node.address))
+                })
+        };
+        let ours = view.instances.values().filter(|seen| seen.mine).count();
+        let settled = self.leaving.is_empty()
+            && self.unmarked.is_empty()
+            && ours == self.hosted.len()
+            && self.hosted.keys().all(stands);
+        self.settled_in = settled.then(|| view.clone());
+    }
+
+    // ---- slots
+
+    /// Whether items wait for slots of workers here, or did so before.
+    pub(crate) fn lets_wait(&mut self, waits: bool) -> bool {
+        std::mem::replace(&mut self.waits, waits) || waits
     }
 
     // ---- those that came
@@ -232,6 +276,7 @@ impl Roster {
     }
 
     pub(crate) fn comes_unmarked(&mut self, worker: WorkerId) {
+        self.settled_in = None;
         self.unmarked.insert(worker);
     }
 
@@ -259,4 +304,93 @@ pub(crate) struct Registering {
     pub(crate) overwrite: bool,
     /// Why its credential's limits do not allow it.
     pub(crate) over_limit: Option<Refusal>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rosterd_domain::id::{CoordinatorId, ServerAddress};
+    use rosterd_domain::snapshot::{InstanceNode, InstanceSeen};
+
+    use super::*;
+    use crate::tests::job_with;
+
+    struct World {
+        roster: Roster,
+        index: WorkerIndex,
+        name: JobName,
+        worker: WorkerId,
+        instance: InstanceId,
+        view: Arc<Job>,
+    }
+
+    /// A job with one instance, that of a worker here, published and with its server.
+    fn world() -> World {
+        let address = ServerAddress::new("10.0.0.1").unwrap();
+        let worker = WorkerId::new("w").unwrap();
+        let instance = InstanceId::from_parts(&address, &worker).unwrap();
+        let (name, view) = job_with(&instance);
+        let mut view = (*view).clone();
+        let node = InstanceNode {
+            address: address.clone(),
+            slots: 1,
+            client: String::new(),
+            labels: BTreeMap::new(),
+            host: CoordinatorId::new("c").unwrap(),
+        };
+        view.instances.insert(instance.clone(), InstanceSeen { mine: true, node: Some(node) });
+        view.servers.insert(address, true);
+        let (mut roster, mut index) = (Roster::default(), WorkerIndex::default());
+        roster.join(&name, &instance, &worker, &mut index);
+        roster.put_back_published([instance.clone()].into());
+        World { roster, index, name, worker, instance, view: Arc::new(view) }
+    }
+
+    #[test]
+    fn it_is_settled_until_anything_changes() {
+        let changes: [fn(&mut World); 9] = [
+            |_| (),
+            |w| {
+                w.roster.join(&w.name, &w.instance, &w.worker, &mut w.index);
+            },
+            |w| drop(w.roster.part(&w.name, &w.instance, &mut w.index)),
+            |w| drop(w.roster.part_all(&w.name, &mut w.index)),
+            |w| w.roster.mark_dead(&w.worker, Some(&w.instance)),
+            |w| w.roster.leave(&w.instance),
+            |w| w.roster.forget_published(&w.instance),
+            |w| w.roster.forget_all_published(),
+            |w| w.roster.comes_unmarked(w.worker.clone()),
+        ];
+        for (n, change) in changes.into_iter().enumerate() {
+            let mut world = world();
+            world.roster.settle(&world.view);
+            change(&mut world);
+            assert_eq!(world.roster.is_settled(&world.view), n == 0, "change {n}");
+            // The same job, read again: another session may have changed what is not compared here.
+            assert!(!world.roster.is_settled(&Arc::new((*world.view).clone())));
+        }
+    }
+
+    #[test]
+    fn it_is_not_settled_while_something_is_to_be_done() {
+        let flaws: [fn(&mut World, &mut Job); 8] = [
+            |_, _| (),
+            |w, _| w.roster.leave(&w.instance),
+            |w, _| w.roster.comes_unmarked(w.worker.clone()),
+            |w, _| w.roster.forget_published(&w.instance),
+            |_, view| view.servers.clear(),
+            |_, view| view.instances.clear(),
+            |_, view| view.instances.values_mut().for_each(|seen| seen.mine = false),
+            |w, _| drop(w.roster.part(&w.name, &w.instance, &mut w.index)),
+        ];
+        for (n, flaw) in flaws.into_iter().enumerate() {
+            let mut world = world();
+            let mut view = (*world.view).clone();
+            flaw(&mut world, &mut view);
+            let view = Arc::new(view);
+            world.roster.settle(&view);
+            assert_eq!(world.roster.is_settled(&view), n == 0, "flaw {n}");
+        }
+    }
 }
