@@ -11,8 +11,9 @@ use futures_util::future::BoxFuture;
 use rosterd_domain::id::JobName;
 use rosterd_domain::time::Time;
 use rosterd_runtime::clock::SharedClock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
+use super::agenda::Agenda;
 use super::book::{Book, Due, Kept, Post};
 use super::facts::{Coordinator, Job, LateStart};
 use super::kind::{AlarmKind, Severity};
@@ -24,10 +25,6 @@ use super::state::{self, AlarmState};
 
 /// Deliveries that are remembered, to be shown.
 const REMEMBERED: usize = 200;
-/// Jobs that may wait to be looked at before their turn: of more, all are looked at.
-const HINTED: usize = 10_000;
-/// A job of which nobody wants to know anything is looked at all the same after so many rounds.
-const PLAIN_FOR: u32 = 60;
 /// Hints that come within this are followed together.
 const TOGETHER: Duration = Duration::from_millis(200);
 /// A task that waits for a time looks again after this, since calendars jump.
@@ -133,11 +130,7 @@ pub type Counted = Box<dyn Fn(AlarmKind, usize) + Send + Sync>;
 pub struct Desk {
     book: Mutex<Book>,
     deliveries: Mutex<VecDeque<Delivery>>,
-    /// Jobs that are looked at before their turn.
-    hints: Mutex<Hints>,
-    hinted: Notify,
-    /// Jobs of which nobody wants to know anything: they are passed over until they change, or for some time.
-    plain: Mutex<(u32, BTreeSet<JobName>)>,
+    agenda: Agenda,
     /// Grows whenever a receiver may have to be notified.
     changed: watch::Sender<u64>,
     sender: Sender,
@@ -148,12 +141,6 @@ pub struct Desk {
     letters: AtomicU64,
     reports: ReportSink,
     counted: Counted,
-}
-
-#[derive(Debug, Default)]
-struct Hints {
-    jobs: BTreeSet<JobName>,
-    all: bool,
 }
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -203,9 +190,7 @@ impl Desk {
         Arc::new(Self {
             book: Mutex::new(Book::open(settings, namespace, coordinator, kept)),
             deliveries: Mutex::default(),
-            hints: Mutex::default(),
-            hinted: Notify::new(),
-            plain: Mutex::default(),
+            agenda: Agenda::default(),
             changed: watch::Sender::new(0),
             sender,
             clock,
@@ -228,27 +213,17 @@ impl Desk {
                 tokio::select! {
                     biased;
                     () = &mut turn => break,
-                    () = self.hinted.notified() => {}
+                    () = self.agenda.hinted() => {}
                 }
                 tokio::time::sleep(TOGETHER).await;
-                let hints = std::mem::take(&mut *held(&self.hints));
-                if hints.all {
-                    break;
-                }
-                self.look_at_some(&*watched, hints.jobs).await;
+                let Some(hinted) = self.agenda.take_hinted() else { break };
+                self.look_at_some(&*watched, hinted).await;
             }
         }
     }
 
     async fn look_at_all(&self, watched: &dyn Watched) {
-        *held(&self.hints) = Hints::default();
-        {
-            let mut plain = held(&self.plain);
-            plain.0 += 1;
-            if plain.0 >= PLAIN_FOR {
-                *plain = Default::default();
-            }
-        }
+        self.agenda.begin_round();
         let (coordinator, now) = (watched.coordinator(), self.clock.wall());
         let follows = {
             let mut book = held(&self.book);
@@ -280,7 +255,7 @@ impl Desk {
 
     /// One after the other, so that there is never more than one reading of ours among those of others.
     async fn look_at(&self, watched: &dyn Watched, jobs: BTreeMap<JobName, bool>) {
-        let (followed, plain) = (held(&self.book).followed(), held(&self.plain).1.clone());
+        let (followed, plain) = (held(&self.book).followed(), self.agenda.plain());
         for (name, speaks) in jobs {
             if (!speaks || plain.contains(&name)) && !followed.contains(&name) {
                 continue;
@@ -290,7 +265,7 @@ impl Desk {
                     let mut book = held(&self.book);
                     book.look_at(&job, self.clock.wall());
                     if !book.has_rules(&name) {
-                        held(&self.plain).1.insert(name);
+                        self.agenda.found_plain(name);
                     }
                 }
                 Ok(None) => {}
@@ -326,26 +301,17 @@ impl Desk {
 
     /// A job is another than before: it is looked at soon, whatever was known of it.
     pub fn changed(&self, job: &JobName) {
-        held(&self.plain).1.remove(job);
-        self.hint(job);
+        self.agenda.changed(job);
     }
 
     /// Something happened to a job: it is looked at soon.
     pub fn hint(&self, job: &JobName) {
-        let mut hints = held(&self.hints);
-        if hints.jobs.len() < HINTED {
-            hints.jobs.insert(job.clone());
-        } else {
-            hints.all = true;
-        }
-        drop(hints);
-        self.hinted.notify_one();
+        self.agenda.hint(job);
     }
 
     /// Something happened that may concern any job.
     pub fn hint_all(&self) {
-        held(&self.hints).all = true;
-        self.hinted.notify_one();
+        self.agenda.hint_all();
     }
 
     /// Whether an alarm of a job holds, so that a run that goes well matters.

@@ -6,6 +6,7 @@
 //! [`desk`] is the shell: it looks, asks the book, sends, and writes down what became of it. It reads what the coordinator
 //! publishes and is never in the way of a fire. It decides nothing about jobs. Joined to the coordinator in `src/app`.
 
+mod agenda;
 pub mod book;
 pub mod desk;
 pub mod facts;
