@@ -102,6 +102,7 @@ test.describe('a coordinator that is away', () => {
     await cluster.apply({ jobName: 'meanwhile', shardingTotalCount: 1, description: 'before' });
     await open(page, cluster, 'jobs');
     await expect(page.locator('.alive')).toContainText('Live');
+    await expect(page.getByRole('link', { name: 'meanwhile' })).toBeVisible();
     await cluster.kill();
     await expect(page.getByRole('alert')).toContainText('The coordinator does not answer');
     await expect(page.getByRole('link', { name: 'meanwhile' })).toBeVisible();
