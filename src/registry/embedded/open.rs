@@ -261,7 +261,7 @@ fn connect(file: &Path) -> Result<(Connection, i64), OpenError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(damage)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(damage)?;
     connection.pragma_update(None, "cache_spill", false).map_err(damage)?;
-    connection.pragma_update(None, "cache_size", -32_768).map_err(damage)?;
+    connection.pragma_update(None, "cache_size", -8_192).map_err(damage)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(damage)?;
     Ok((connection, format))
 }
