@@ -1,4 +1,4 @@
--- A store of the first format, as version 0.1 left it: a job of two items that ran nine times each.
+-- A store of the first format, as version 0.1 left it: a job of two items that ran five times each.
 PRAGMA application_id = 1920169060;
 PRAGMA user_version = 1;
 BEGIN TRANSACTION;

@@ -65,6 +65,11 @@ pub fn open(dir: &std::path::Path) -> EmbeddedRegistry {
     EmbeddedRegistry::open(dir, options).unwrap()
 }
 
+/// Opens a store as the program does.
+pub fn open_with_defaults(dir: &std::path::Path) -> EmbeddedRegistry {
+    EmbeddedRegistry::open(dir, EmbeddedOptions::new(namespace())).unwrap()
+}
+
 impl Backend for Embedded {
     async fn new() -> Self {
         let dir = crate::words::dir();

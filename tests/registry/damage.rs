@@ -10,7 +10,7 @@ use rosterd_domain::txn::Write;
 use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry, OpenError};
 
-use crate::backend::open;
+use crate::backend::{open, open_with_defaults};
 use crate::words::*;
 
 const FILES: [&str; 3] = ["registry.db", "registry.db-wal", "registry.note"];
@@ -185,7 +185,7 @@ async fn after_a_stop_the_rows_say_everything_and_the_journal_is_empty() {
             count(last),
         )
     };
-    let registry = EmbeddedRegistry::open(dir.path(), EmbeddedOptions::new(namespace())).unwrap();
+    let registry = open_with_defaults(dir.path());
     put(&registry, [create(&j(), "i1")]).await;
     for n in 0..4 {
         put(&registry, [Write::Offset { job: j(), item: Item(0), data: vec![n; 2].into() }]).await;
@@ -203,6 +203,11 @@ async fn after_a_stop_the_rows_say_everything_and_the_journal_is_empty() {
     drop(registry);
     let (journal, rows, nodes, last) = counts();
     assert_eq!((journal, rows, last), (0, nodes, 1));
+    // A batch of ephemeral nodes alone changes no row, and is an entry if it raises the ceiling.
+    let registry = open_with_defaults(dir.path());
+    put(&registry, [Write::Coordinator { id: coordinator("c"), data: "c".into() }]).await;
+    drop(registry);
+    assert_eq!(counts(), (0, rows, nodes, 1));
 }
 
 /// A store that a program of the first format wrote.

@@ -8,6 +8,7 @@ use rosterd_domain::txn::{Commit, Guard};
 use rosterd_registry::Registry;
 use rosterd_registry::embedded::{EmbeddedOptions, EmbeddedRegistry};
 
+use crate::backend::open_with_defaults;
 use crate::words::*;
 
 const ITEMS: u32 = 4_000;
@@ -17,7 +18,7 @@ const ITEMS: u32 = 4_000;
 async fn many_small_transactions_share_a_sync() {
     let total: u64 = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
     let dir = crate::words::dir();
-    let registry = EmbeddedRegistry::open(dir.path(), EmbeddedOptions::new(namespace())).unwrap();
+    let registry = open_with_defaults(dir.path());
     put(&registry, [create(&j(), "i1")]).await;
     put(&registry, (0..ITEMS).map(|item| write_record(item, None, 0))).await;
     let start = Instant::now();
@@ -75,7 +76,7 @@ async fn overload_is_refused_and_what_was_taken_is_done() {
 async fn a_large_store_is_opened_and_read() {
     let (jobs, items) = if cfg!(debug_assertions) { (200, 5_000) } else { (5_000, 100_000) };
     let dir = crate::words::dir();
-    let registry = EmbeddedRegistry::open(dir.path(), EmbeddedOptions::new(namespace())).unwrap();
+    let registry = open_with_defaults(dir.path());
     let made: Vec<_> =
         (0..jobs).map(|n| registry.commit(create_new(&job(&format!("job-{n}")), "i"))).collect();
     for commit in made {
@@ -87,7 +88,7 @@ async fn a_large_store_is_opened_and_read() {
     }
     drop(registry);
     let start = Instant::now();
-    let registry = EmbeddedRegistry::open(dir.path(), EmbeddedOptions::new(namespace())).unwrap();
+    let registry = open_with_defaults(dir.path());
     let opened = start.elapsed();
     let start = Instant::now();
     assert_eq!(snapshot(&registry).await.records.len(), items as usize);

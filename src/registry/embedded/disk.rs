@@ -87,7 +87,8 @@ impl Disk {
             ledger.digest.change(row.path.as_str(), row.before, row.after);
         }
         let entry = journal::encode(rows);
-        let step = self.merging.step(entry.len());
+        let bytes = journal::size(&entry);
+        let step = self.merging.step(bytes);
         if let Err(error) = self.stage(ledger, &entry, step, current) {
             return Err(self.give_up(&error, false));
         }
@@ -97,9 +98,9 @@ impl Disk {
         self.ledger = ledger;
         self.first_format = false;
         self.note.write(ledger.batch);
-        self.merging.committed(step, ledger.batch, entry.len(), rows);
+        self.merging.committed(step, ledger.batch, bytes, rows);
         // Nodes that are merged together are neighbors, so that several share a page.
-        self.pages += 3 + entry.len() / 4096 + step.merge / 2;
+        self.pages += 3 + bytes / 4096 + step.merge / 2;
         Ok(())
     }
 

@@ -66,12 +66,13 @@ pub(super) fn encode(rows: &[Row<'_>]) -> Vec<u8> {
     Changes { nodes: rows.iter().map(changed).collect() }.encode_to_vec()
 }
 
-/// Reads an entry into the states of the nodes, over those of the entries before it; `None`: the node was deleted.
-pub(super) fn decode(
-    entry: &[u8],
-    nodes: &mut BTreeMap<String, Option<Stat>>,
-) -> Result<(), prost::DecodeError> {
-    for Changed { path, state } in Changes::decode(entry)?.nodes {
+/// The states that the journal leaves; `None`: the node was deleted.
+pub(super) type Left = BTreeMap<Path, Option<Stat>>;
+
+/// Reads an entry over those before it. `Err`: what is wrong with it.
+pub(super) fn decode(entry: &[u8], left: &mut Left) -> Result<(), String> {
+    for Changed { path, state } in Changes::decode(entry).map_err(|error| error.to_string())?.nodes {
+        let stored = Path::stored(&path).ok_or_else(|| format!("{path:?} is not a path"))?;
         let stat = state.map(|state| Stat {
             data: if state.data.is_empty() { forms::empty() } else { state.data.into() },
             version: Version(state.version),
@@ -79,9 +80,14 @@ pub(super) fn decode(
             modified: Revision(state.modified),
             owner: None,
         });
-        nodes.insert(path, stat);
+        left.insert(stored, stat);
     }
     Ok(())
+}
+
+/// How many bytes an entry takes, with its four numbers.
+pub(super) fn size(entry: &[u8]) -> usize {
+    4 * size_of::<i64>() + entry.len()
 }
 
 /// What the merging does along with a batch.
@@ -104,7 +110,7 @@ pub(super) struct Found {
 /// Which nodes have rows that are older than the journal.
 #[derive(Debug)]
 pub(super) struct Merging {
-    /// After how many bytes of entries merging begins.
+    /// After how many bytes of entries merging begins; see [`size`].
     limit: usize,
     /// The bytes of the entries after the mark.
     bytes: usize,
@@ -287,10 +293,12 @@ mod tests {
         let after = [Some(&full), Some(&empty), None];
         let rows: Vec<Row<'_>> =
             paths.iter().zip(after).map(|(path, after)| Row { path, before: None, after }).collect();
-        let mut nodes = BTreeMap::from([("/a".to_owned(), None), ("/c".to_owned(), Some(full.clone()))]);
-        decode(&encode(&rows), &mut nodes).unwrap();
-        let expected = paths.iter().zip(after).map(|(path, after)| (path.to_string(), after.cloned()));
-        assert_eq!(nodes, expected.collect());
-        assert!(decode(&[0xff; 9], &mut nodes).is_err());
+        let mut left = Left::from([(paths[0].clone(), None), (paths[2].clone(), Some(full.clone()))]);
+        decode(&encode(&rows), &mut left).unwrap();
+        let expected = paths.iter().zip(after).map(|(path, after)| (path.clone(), after.cloned()));
+        assert_eq!(left, expected.collect());
+        assert!(decode(&[0xff; 9], &mut left).is_err());
+        let nowhere = Changes { nodes: vec![Changed { path: "a//b".into(), state: None }] };
+        assert_eq!(decode(&nowhere.encode_to_vec(), &mut left), Err(r#""a//b" is not a path"#.into()));
     }
 }

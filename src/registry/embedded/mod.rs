@@ -48,8 +48,8 @@ pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
 /// Once the log holds about this many pages, they are moved to the database. With more, each move would be rarer, and
 /// fires would wait longer for it.
 pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
-/// Once the journal has this number of bytes, they are merged into the rows of the nodes while as many are appended at
-/// most. With more, a node that changes often is merged less often, and the database is larger.
+/// Once the journal has this number of bytes, they are merged into the rows of the nodes, while half as many more are
+/// appended. With more, a node that changes often is merged less often, and the database is larger.
 pub const DEFAULT_JOURNAL_BYTES: usize = 16 << 20;
 
 /// How the store is opened.

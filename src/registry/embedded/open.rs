@@ -3,7 +3,6 @@
 //! It checks the lock, the structure, the digest over all rows, and that nothing acknowledged is missing. A check that
 //! fails is an error that says what to do; nothing is repaired, emptied or changed. Called when the registry is opened.
 
-use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::digest::{Digest, first_format_hash};
 use super::error::OpenError;
-use super::journal::{self, Found};
+use super::journal::{self, Found, Left};
 use super::ledger::{Ledger, unsigned};
 use super::note::{Note, sync_dir};
 use crate::forms;
@@ -68,9 +67,12 @@ impl Opened {
         check(&connection, &file)?;
         let mut ledger = read_ledger(&connection, &file, namespace)?;
         let first_format = format == FIRST_FORMAT;
-        let (mut nodes, mut journal) = (BTreeMap::new(), Found::default());
+        let (mut left, mut journal) = (Left::new(), Found::default());
         if !first_format {
-            journal.bytes = read_journal(&connection, &file, &mut ledger, &mut nodes)?;
+            journal.bytes = read_journal(&connection, &file, &mut ledger, &mut left)?;
+        }
+        for path in left.keys() {
+            journal.changed.insert(path.clone(), ());
         }
         if let Some(noted) = noted
             && ledger.batch < noted
@@ -78,13 +80,8 @@ impl Opened {
             let note = Note::path(dir);
             return Err(OpenError::LostTail { file, note, noted, found: ledger.batch });
         }
-        for path in nodes.keys() {
-            // A text that is not a path fails below, where the nodes are read.
-            if let Some(path) = NodePath::stored(path) {
-                journal.changed.insert(path, ());
-            }
-        }
-        let tree = read_tree(&connection, &file, (&mut ledger, first_format), nodes, paths)?;
+        let tree;
+        (tree, ledger.digest) = read_tree(&connection, &file, ledger, first_format, left, paths)?;
         sync_found(dir, &file)?;
         let note = Note::open(dir, ledger.batch)?;
         Ok(Self { file, connection, note, ledger, first_format, journal, tree, lock })
@@ -298,7 +295,7 @@ fn read_journal(
     connection: &Connection,
     file: &Path,
     ledger: &mut Ledger,
-    nodes: &mut BTreeMap<String, Option<Stat>>,
+    left: &mut Left,
 ) -> Result<usize, OpenError> {
     let damage = |e: rusqlite::Error| OpenError::damaged(file, format!("its journal cannot be read: {e}"));
     let mut bytes = 0;
@@ -309,57 +306,60 @@ fn read_journal(
     while let Some(row) = rows.next().map_err(damage)? {
         *ledger = read_numbers(row, 0).map_err(damage)?;
         let entry = row.get_ref(4).map_err(damage)?.as_blob().map_err(|e| damage(e.into()))?;
-        bytes += entry.len();
-        journal::decode(entry, nodes).map_err(|e| {
+        bytes += journal::size(entry);
+        journal::decode(entry, left).map_err(|e| {
             OpenError::damaged(file, format!("entry {} of its journal cannot be read: {e}", ledger.batch))
         })?;
     }
     Ok(bytes)
 }
 
-/// Reads the tree: the rows, and over them the states that the journal left. A ledger of the first format gets the
-/// digest of today's.
+/// Reads the tree: the rows, and over them the states that the journal left. Returns its digest as well, which a ledger
+/// of the first format does not have.
 fn read_tree(
     connection: &Connection,
     file: &Path,
-    (ledger, first_format): (&mut Ledger, bool),
-    journal: BTreeMap<String, Option<Stat>>,
+    ledger: Ledger,
+    first_format: bool,
+    left: Left,
     paths: &Paths,
-) -> Result<Tree, OpenError> {
+) -> Result<(Tree, Digest), OpenError> {
     let damage = |e: rusqlite::Error| OpenError::damaged(file, e.to_string());
     let mut tree = Tree::new(ledger.ceiling);
     for root in paths.roots() {
         tree.load_folder(&root);
     }
     let (mut digest, mut first_digest) = (Digest::default(), Digest::default());
-    let mut load = |path: &str, stat: Stat| {
-        digest.change(path, None, Some(&stat));
+    let hangs = |path: &str| OpenError::damaged(file, format!("node {path:?} hangs from nothing"));
+    // A node that was deleted has no state.
+    let mut load = |path: &NodePath, stat: Option<Stat>| {
+        let Some(stat) = stat else { return Ok(()) };
+        digest.change(path.as_str(), None, Some(&stat));
         if first_format {
-            first_digest.add(first_format_hash(path, &stat));
+            first_digest.add(first_format_hash(path.as_str(), &stat));
         }
-        match NodePath::stored(path) {
-            Some(stored) if tree.load(&stored, stat).is_ok() => Ok(()),
-            _ => Err(OpenError::damaged(file, format!("node {path:?} hangs from nothing"))),
-        }
+        tree.load(path, stat).map_err(|_| hangs(path.as_str()))
     };
     let mut select = connection
         .prepare("SELECT path, data, version, created, modified FROM node ORDER BY path")
         .map_err(damage)?;
     let mut rows = select.query([]).map_err(damage)?;
     // Both are in the order of their paths, so that a node comes after its parent.
-    let mut journal = journal.into_iter().peekable();
+    let mut left = left.into_iter().peekable();
     while let Some(row) = rows.next().map_err(damage)? {
         let path: String = row.get(0).map_err(damage)?;
-        while let Some((earlier, stat)) = journal.next_if(|(next, _)| *next < path) {
-            stat.map_or(Ok(()), |stat| load(&earlier, stat))?;
+        let path = NodePath::stored(&path).ok_or_else(|| hangs(&path))?;
+        while let Some((earlier, stat)) = left.next_if(|(next, _)| *next < path) {
+            load(&earlier, stat)?;
         }
-        match journal.next_if(|(next, _)| *next == path) {
-            Some((_, stat)) => stat.map_or(Ok(()), |stat| load(&path, stat))?,
-            None => load(&path, read_stat(row).map_err(damage)?)?,
-        }
+        let stat = match left.next_if(|(next, _)| *next == path) {
+            Some((_, stat)) => stat,
+            None => Some(read_stat(row).map_err(damage)?),
+        };
+        load(&path, stat)?;
     }
-    for (path, stat) in journal {
-        stat.map_or(Ok(()), |stat| load(&path, stat))?;
+    for (path, stat) in left {
+        load(&path, stat)?;
     }
     let found = if first_format { first_digest } else { digest };
     if found != ledger.digest {
@@ -368,8 +368,7 @@ fn read_tree(
             format!("its contents do not match their digest ({found} nodes found, {expected} expected)");
         return Err(OpenError::damaged(file, reason));
     }
-    ledger.digest = digest;
-    Ok(tree)
+    Ok((tree, digest))
 }
 
 fn read_stat(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stat> {
