@@ -14,8 +14,8 @@ use crate::port::HOUR;
 use crate::queue::Of;
 use crate::rows::{Detail, EventKind, NotRunRow, RunState, result_names};
 
-/// The items that may have a run without an end, as of the last commit. Nearly all runs are written with their end, so
-/// that nearly no item is here, and nothing has to be looked for.
+/// The items that may have a run without an end, as of the last commit. Most runs are written with their end, so that
+/// few items are here, and nothing has to be looked for.
 #[derive(Debug, Default)]
 pub(super) struct OpenItems(HashSet<(JobName, Item)>);
 
@@ -25,9 +25,12 @@ impl OpenItems {
         let mut statement = db.prepare(
             "SELECT job, item FROM runs INDEXED BY runs_open WHERE outcome IS NULL AND state <> 'TASK_UNKNOWN'",
         )?;
-        let rows = statement
-            .query_map([], |row| Ok((named(row, 0, |job| JobName::new(job).ok())?, Item(row.get(1)?))))?;
-        rows.collect::<rusqlite::Result<_>>().map(Self)
+        // No run comes of what is not the name of a job.
+        let rows = statement.query_map([], |row| {
+            let job: String = row.get(0)?;
+            Ok(JobName::new(&job).ok().zip(Some(Item(row.get(1)?))))
+        })?;
+        rows.filter_map(Result::transpose).collect::<rusqlite::Result<_>>().map(Self)
     }
 }
 
@@ -180,6 +183,8 @@ impl<'a> Batch<'a> {
         )?;
         if ended > 0 {
             self.tally_end(of, outcome, at, detail);
+            let open = self.has_open_run(of)?;
+            self.opened.insert((of.job.clone(), of.item), open);
         } else if *detail != Detail::default() {
             self.fill_in(of, run, outcome, detail)?;
         }
