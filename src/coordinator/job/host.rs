@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
+use rosterd_domain::id::{InstanceId, Item, JobName, Version, WorkerId};
 use rosterd_domain::item::Record;
 use rosterd_domain::plan::{Facts, Hosted};
 use rosterd_domain::time::Time;
@@ -133,22 +133,9 @@ impl JobTurn<'_> {
         told.map(|run| run.item).chain(job.dispatch.unmonitored().iter().map(|(item, ..)| *item)).collect()
     }
 
-    /// The workers here that the plan may need. Many may have registered a job of few items.
     fn hosted(&self, name: &JobName, job: &JobState, view: &Job) -> BTreeMap<InstanceId, Hosted> {
-        let all = job.roster.hosted();
-        // With failover a run may go to any of them.
-        if view.rules.failover || all.len() <= view.rules.items as usize {
-            return all
-                .iter()
-                .filter_map(|(instance, id)| self.hosted_one(name, job, view, (instance, id)))
-                .collect();
-        }
-        let owners = view.sharding.owned().map(|(_, owner)| owner);
-        let running = job.cache.records().values().filter_map(|(_, record)| record.running());
-        owners
-            .chain(running.map(|run| &run.instance))
-            .filter_map(|instance| self.hosted_one(name, job, view, all.get_key_value(instance)?))
-            .collect()
+        let needed = needed(job.roster.hosted(), view, job.cache.records());
+        needed.into_iter().filter_map(|one| self.hosted_one(name, job, view, one)).collect()
     }
 
     fn hosted_one(
@@ -203,5 +190,67 @@ impl JobTurn<'_> {
             // The expected fire no longer exists.
             self.schedule.run_queue.insert(name.clone());
         }
+    }
+}
+
+/// The workers here that a plan may need. Many may have registered a job of few items.
+fn needed<'a>(
+    hosted: &'a BTreeMap<InstanceId, WorkerId>,
+    view: &Job,
+    records: &BTreeMap<Item, (Version, Record)>,
+) -> BTreeMap<&'a InstanceId, &'a WorkerId> {
+    // With failover a run may go to any of them.
+    if view.rules.failover || hosted.len() <= view.rules.items as usize {
+        return hosted.iter().collect();
+    }
+    let owners = view.sharding.owned().map(|(_, owner)| owner);
+    let running = records.values().filter_map(|(_, record)| record.running());
+    owners
+        .chain(running.map(|run| &run.instance))
+        .filter_map(|instance| hosted.get_key_value(instance))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::id::{ServerAddress, Token};
+    use rosterd_domain::item::{Running, Source, State};
+    use rosterd_domain::sharding::Sharding;
+    use rosterd_domain::strategy::Assignment;
+
+    use super::*;
+    use crate::tests::job_with;
+
+    #[test]
+    fn a_plan_sees_owners_and_those_that_run_and_with_failover_all() {
+        let address = ServerAddress::new("10.0.0.1").unwrap();
+        let workers = ["other", "owner", "runs"].map(|name| WorkerId::new(name).unwrap());
+        let instances = workers.each_ref().map(|worker| InstanceId::from_parts(&address, worker).unwrap());
+        let hosted: BTreeMap<_, _> = instances.iter().cloned().zip(workers.iter().cloned()).collect();
+        let (_, view) = job_with(&instances[0]);
+        let mut view = (*view).clone();
+        view.sharding = Sharding::default().with_assignment(&Assignment::from_owners(&instances, [1]), 1);
+        let run = Running {
+            fire: Time::from_seconds(1),
+            source: Source::NormalTrigger,
+            instance: instances[2].clone(),
+            worker: workers[2].clone(),
+            since: Time::from_seconds(1),
+            trigger: None,
+            held: false,
+            cancelled: false,
+            deaths: 0,
+        };
+        let record = Record { state: State::Running(run), ..Record::new(Token(1), Time::from_seconds(1)) };
+        let records = BTreeMap::from([(Item(0), (Version(0), record))]);
+        let named = |view: &Job| {
+            needed(&hosted, view, &records).into_values().map(|id| id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&view), ["owner", "runs"]);
+        view.rules.failover = true;
+        assert_eq!(named(&view), ["other", "owner", "runs"]);
+        view.rules.failover = false;
+        view.rules.items = 3;
+        assert_eq!(named(&view), ["other", "owner", "runs"]);
     }
 }

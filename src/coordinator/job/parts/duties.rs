@@ -179,3 +179,37 @@ impl Duties {
         self.planned.take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rosterd_domain::id::WorkerId;
+    use rosterd_domain::time::Time;
+
+    use super::*;
+    use crate::tests::job_with;
+
+    #[test]
+    fn what_was_found_holds_for_that_job_and_those_candidates_until_another_leads() {
+        let address = ServerAddress::new("10.0.0.1").unwrap();
+        let instance = InstanceId::from_parts(&address, &WorkerId::new("w").unwrap()).unwrap();
+        let (_, view) = job_with(&instance);
+        let read_again = Arc::new((*view).clone());
+        let (some, none) = ([instance].into(), Candidates::default());
+        let absent = Candidates { absent: some, ..none.clone() };
+        let leaving = Candidates { leaving: absent.absent.clone(), ..none.clone() };
+        let later = Candidates { now: Time::from_seconds(9), ..none.clone() };
+        let mut duties = Duties::default();
+        assert!(!duties.is_assigned(&view, &none) && !duties.are_servers_used(&view));
+        duties.need_not_assign(&view, none.clone());
+        let same = [&none, &later, &absent, &leaving].map(|candidates| duties.is_assigned(&view, candidates));
+        assert_eq!(same, [true, true, false, false]);
+        assert!(!duties.is_assigned(&read_again, &none));
+
+        duties.servers_are_empty(&view, [&address].into_iter(), Mono::default());
+        assert!(!duties.are_servers_used(&view));
+        duties.servers_are_empty(&view, std::iter::empty(), Mono::default());
+        assert!(duties.are_servers_used(&view) && !duties.are_servers_used(&read_again));
+        duties.lay_down();
+        assert!(!duties.is_assigned(&view, &none) && !duties.are_servers_used(&view));
+    }
+}
