@@ -49,6 +49,8 @@ export class Resource<T> implements Shown {
   #dirty = false;
   /** An event made it stale, and the read may have been before the data was written. */
   #again = false;
+  /** A read became due while nobody looked at the tab. */
+  #unseen = false;
   #showing: ReturnType<typeof setTimeout> | undefined;
   #options: Options<T>;
 
@@ -101,9 +103,21 @@ export class Resource<T> implements Shown {
   stale(): void {
     if (this.#dirty) return;
     this.#dirty = true;
-    const wait = Math.max(60, this.#readAt + this.calm - Date.now());
+    this.#later(Math.max(60, this.#readAt + this.calm - Date.now()));
+  }
+
+  /** Reads after so many milliseconds; a tab that nobody looks at, once somebody does. */
+  #later(wait: number): void {
     clearTimeout(this.#due);
-    this.#due = setTimeout(() => void this.reload(), wait);
+    this.#due = setTimeout(() => {
+      this.#unseen = document.hidden;
+      if (!this.#unseen) void this.reload();
+    }, wait);
+  }
+
+  /** The tab is looked at again, or no longer. */
+  looked(): void {
+    if (this.#unseen && !document.hidden) void this.reload();
   }
 
   async reload(): Promise<void> {
@@ -114,6 +128,7 @@ export class Resource<T> implements Shown {
     const abort = new AbortController();
     this.#abort = abort;
     this.#dirty = false;
+    this.#unseen = false;
     this.#readAt = Date.now();
     try {
       const answer = await read<T>(request.path, { query: request.query, signal: abort.signal });
@@ -138,9 +153,7 @@ export class Resource<T> implements Shown {
       return;
     }
     const every = this.#options.every;
-    if (every && !this.missing) {
-      this.#due = setTimeout(() => (document.hidden ? this.stale() : void this.reload()), every);
-    }
+    if (every && !this.missing && !this.#dirty) this.#later(every);
   }
 
   /** Reads the next page and adds its rows. Only of lists. */
@@ -174,8 +187,11 @@ export function resource<T>(request: () => Request | undefined, options: Options
   });
   $effect(() => {
     const unlisten = live.listen((event) => made.hear(event));
+    const looked = () => made.looked();
+    document.addEventListener('visibilitychange', looked);
     return () => {
       unlisten();
+      document.removeEventListener('visibilitychange', looked);
       made.stop();
     };
   });

@@ -17,13 +17,14 @@ test.describe('a job', () => {
 
     await choose(page, menu, 'Run now');
     await confirm(page, `Run ${job} now`, /starts one run at once/, 'Run now');
+    // It is shown for a few seconds only.
+    await expect(told).toBeVisible();
     await until(
       'both items have run',
       async () =>
         (await cluster.get<{ outcome?: string }[]>(`runs?job=${job}`)).filter((run) => run.outcome === 'succeeded')
           .length === 2,
     );
-    await expect(told).toBeVisible();
 
     await choose(page, menu, 'Pause');
     await confirm(page, `Pause ${job}`, /recorded as missed \(paused\)/, 'Pause');

@@ -70,6 +70,7 @@ test.describe('what happens is seen without a reload', () => {
     await page.clock.install();
     await open(page, cluster, 'jobs?q=unseen');
     await expect(page.locator('.alive')).toContainText('Live');
+    await expect(page.getByText('before')).toBeVisible();
     const hidden = (value: boolean) =>
       page.evaluate((value) => {
         Object.defineProperty(document, 'hidden', { value, configurable: true });
@@ -79,7 +80,12 @@ test.describe('what happens is seen without a reload', () => {
     await page.clock.fastForward(11_000);
     await expect(page.locator('.alive')).toContainText('Paused');
     await cluster.apply({ jobName: 'unseen', shardingTotalCount: 1, description: 'changed meanwhile' });
+    // Nothing is read, whatever becomes due.
+    const read: string[] = [];
+    page.on('request', (request) => read.push(request.url()));
+    await page.clock.fastForward(60_000);
     await expect(page.getByText('before')).toBeVisible();
+    expect(read).toEqual([]);
     await hidden(false);
     await expect(page.locator('.alive')).toContainText('Live');
     await expect(page.getByText('changed meanwhile')).toBeVisible();
