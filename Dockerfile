@@ -12,8 +12,8 @@ COPY . .
 # The registry and the target folder stay on the builder, so that a change of a source compiles only that source.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
-    cargo build --release --locked --bin rosterd \
-    && install -D target/release/rosterd /out/rosterd \
+    cargo build --profile dist --locked --bin rosterd \
+    && install -D target/dist/rosterd /out/rosterd \
     && install -d /out/data
 
 # For workers that run shell commands: docker build --target worker

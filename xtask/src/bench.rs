@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks, in release. Arguments go to the harness.
+//! `cargo xtask bench`: the benchmarks, with the program as it is released. Arguments go to the harness.
 
 use std::process::Command;
 
@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::clients;
 use crate::command::{cargo, is_installed, must, root, succeeds, target};
+use crate::release::DIST;
 
 /// The harness: a package of its own in `tests/bench`.
 const HARNESS: &str = "rosterd-bench";
@@ -23,10 +24,10 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     }
     // It starts the shipped program: built first, and separately, so that it contains nothing that only the harness
     // needs.
-    if !succeeds(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))? {
+    if !succeeds(cargo().args(["build", "--profile", DIST, "--package", "rosterd", "--bin", "rosterd"]))? {
         return Ok(false);
     }
-    succeeds(cargo().args(["run", "--release", "--package", HARNESS, "--"]).args(arguments))
+    succeeds(cargo().args(["run", "--profile", DIST, "--package", HARNESS, "--"]).args(arguments))
 }
 
 /// Whether the clients' own figures are requested by name; otherwise the workers in five languages are not built.

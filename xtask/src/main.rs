@@ -47,7 +47,8 @@ cargo xtask COMMAND
                        everything that must pass: setup, builds, checks, all suites; ARGUMENTS go to each test program.
                        --changed: only the suites that a change can reach, uncommitted or since REVISION (without one:
                        since origin/main, where there is such a branch); --seeds: how many the simulation plays;
-                       cluster tries the program that is shipped, but where a test puts faults into it; --release: it too
+                       cluster tries the program as README builds it, but where a test puts faults into it; --release:
+                       it too, and both try the program as it is released
   quick [--seeds N]    after an edit, within a minute: the unit tests of the crates with uncommitted changes, and
                        200 seeds of the simulation if one of them is part of it
   check                formatting, lints, dependencies, the clients' own linters, what registries ask of the packages
@@ -60,7 +61,7 @@ cargo xtask COMMAND
   fuzz --seconds N     fuzzing with ever new inputs; --target TARGET
   mutants [--shard K/N] [--file GLOB]
                        changes the domain in one place after the other: does a test notice? All of it takes hours
-  bench [ARGUMENTS]    the benchmarks, in release
+  bench [ARGUMENTS]    the benchmarks, with the program as it is released: the first build takes a quarter of an hour
   console              build the web console into console/dist, which is committed
   docs                 write the guide's generated pages again, and build the book into target/book
   helm                 the chart in deploy/helm: linted and rendered by helm, held against the types of Kubernetes;

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::command::{cargo, locked, must, seconds, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
+use crate::release::DIST;
 use crate::suites::{Lane, Pick, SEEDS, Suite, SuiteKind, build_arguments, chosen};
 use crate::summary::{Tally, not_run, rust, timed};
 use crate::{changed, check, clients, conformance, go, java, node, python, setup, web};
@@ -91,10 +92,11 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     }
     let mut split = Split::new();
     let ships = |suite: &Suite| request.release || suite.shipped;
+    let profile = if request.release { DIST } else { "release" };
     // Downloads run during the compilation.
     let (ready, built) = std::thread::scope(|scope| {
         let setup = scope.spawn(|| setup::for_suites(&suites));
-        let shipped = suites.iter().any(ships).then(shipped).transpose();
+        let shipped = suites.iter().any(ships).then(|| shipped(profile)).transpose();
         split.ended("build of the program that is shipped");
         let programs = shipped.and_then(|shipped| Ok((shipped, programs(&suites)?)));
         split.ended("build of the tests");
@@ -192,16 +194,17 @@ fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     build(&build_arguments(&suites))
 }
 
-/// The shipped program, built now; in a separate place, since cargo builds the tests' program to its own.
-fn shipped() -> Result<PathBuf> {
+/// The program without anything that only tests need, built now; in a separate place, since cargo builds the tests'
+/// program to its own.
+fn shipped(profile: &str) -> Result<PathBuf> {
     heading("build of the program that is shipped");
-    must(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))?;
+    must(cargo().args(["build", "--profile", profile, "--package", "rosterd", "--bin", "rosterd"]))?;
     let folder = target().join("shipped");
     std::fs::create_dir_all(&folder)?;
     let place = folder.join("rosterd");
     // Never overwritten: the previous one may still be running.
     let aside = folder.join("rosterd.new");
-    std::fs::copy(target().join("release/rosterd"), &aside)?;
+    std::fs::copy(target().join(profile).join("rosterd"), &aside)?;
     std::fs::rename(&aside, &place)?;
     Ok(place)
 }

@@ -18,6 +18,9 @@ use self::program::Papers;
 use self::version::Version;
 use crate::command::{is_installed, must, output, root, target};
 
+/// The profile of programs that are released and measured, and the folder of what is built in it.
+pub(crate) const DIST: &str = "dist";
+
 /// A release in the making.
 struct Release {
     version: Version,

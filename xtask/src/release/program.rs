@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::Release;
 use super::deb::newest_glibc;
+use super::{DIST, Release};
 use crate::command::{cargo, is_installed, must, output, root, shown, succeeds, target};
 
 pub(super) const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -34,8 +34,8 @@ pub(super) fn gnu(release: &Release) -> Result<Program> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         bail!("this machine is not an x86_64 Linux with glibc");
     }
-    must(cargo().args(["build", "--release", "--locked", "--bin", "rosterd"]))?;
-    stripped(release, "x86_64-linux-gnu", &target().join("release/rosterd"))
+    must(cargo().args(["build", "--profile", DIST, "--locked", "--bin", "rosterd"]))?;
+    stripped(release, "x86_64-linux-gnu", &target().join(DIST).join("rosterd"))
 }
 
 /// Static: for any Linux.
@@ -45,12 +45,12 @@ pub(super) fn musl(release: &Release) -> Result<Program> {
         bail!("missing: {}", missing.join("; "));
     }
     let mut build = cargo();
-    build.args(["build", "--release", "--locked", "--bin", "rosterd", "--target", MUSL]);
+    build.args(["build", "--profile", DIST, "--locked", "--bin", "rosterd", "--target", MUSL]);
     // musl's folders lack the kernel's headers.
     let headers = "-idirafter /usr/include -idirafter /usr/include/x86_64-linux-gnu";
     build.env("CC_x86_64_unknown_linux_musl", "musl-gcc").env("CFLAGS_x86_64_unknown_linux_musl", headers);
     must(&mut build)?;
-    let program = stripped(release, "x86_64-linux-musl", &target().join(MUSL).join("release/rosterd"))?;
+    let program = stripped(release, "x86_64-linux-musl", &target().join(MUSL).join(DIST).join("rosterd"))?;
     let libraries = output(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&program.path))?;
     if libraries.contains("(NEEDED)") {
         bail!("the program is not static:\n{libraries}");
