@@ -9,7 +9,8 @@ FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY . .
-# The registry and the target folder stay on the builder, so that a change of a source compiles only that source.
+# The registry and the target folder stay on the builder, so that a change of a source compiles only what it affects.
+# The whole program is then optimized again, which takes minutes.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
     cargo build --profile dist --locked --bin rosterd \

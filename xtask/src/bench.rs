@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::clients;
-use crate::command::{cargo, is_installed, must, root, succeeds, target};
+use crate::command::{built, cargo, is_installed, must, root, succeeds, target};
 use crate::release::DIST;
 
 /// The harness: a package of its own in `tests/bench`.
@@ -24,9 +24,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     }
     // It starts the shipped program: built first, and separately, so that it contains nothing that only the harness
     // needs.
-    if !succeeds(cargo().args(["build", "--profile", DIST, "--package", "rosterd", "--bin", "rosterd"]))? {
-        return Ok(false);
-    }
+    built(DIST)?;
     succeeds(cargo().args(["run", "--profile", DIST, "--package", HARNESS, "--"]).args(arguments))
 }
 

@@ -26,6 +26,13 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// Builds the program in a profile, without anything that only tests need. Returns where cargo put it; the next build in
+/// that profile may replace it.
+pub(crate) fn built(profile: &str) -> Result<PathBuf> {
+    must(cargo().args(["build", "--profile", profile, "--package", "rosterd", "--bin", "rosterd"]))?;
+    Ok(target().join(profile).join("rosterd"))
+}
+
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

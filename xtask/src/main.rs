@@ -47,8 +47,8 @@ cargo xtask COMMAND
                        everything that must pass: setup, builds, checks, all suites; ARGUMENTS go to each test program.
                        --changed: only the suites that a change can reach, uncommitted or since REVISION (without one:
                        since origin/main, where there is such a branch); --seeds: how many the simulation plays;
-                       cluster tries the program as README builds it, but where a test puts faults into it; --release:
-                       it too, and both try the program as it is released
+                       cluster, console and the clients try the program as README builds it, but where a test puts
+                       faults into it; --release: it too, and all of them the program as it is released
   quick [--seeds N]    after an edit, within a minute: the unit tests of the crates with uncommitted changes, and
                        200 seeds of the simulation if one of them is part of it
   check                formatting, lints, dependencies, the clients' own linters, what registries ask of the packages

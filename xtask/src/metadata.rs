@@ -28,8 +28,8 @@ impl Target {
     }
 }
 
-/// How everything under test is built, so that it is built once: the profile of the program that is shipped, with our
-/// own crates as `.cargo/tests.toml` says.
+/// How everything under test is built, so that it is built once: the profile of README's first command, with our own
+/// crates as `.cargo/tests.toml` says.
 pub(crate) const PROFILE: [&str; 3] = ["--release", "--config", ".cargo/tests.toml"];
 /// All crates that have tests.
 const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "rosterd-bench"];

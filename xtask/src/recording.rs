@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, is_installed, must, root, target};
+use crate::command::{built, is_installed, must, root, target};
 
 /// Converts the recording of asciinema to SVG.
 const RENDERER: &str = "svg-term-cli@2.1.1";
@@ -22,7 +22,7 @@ pub(crate) fn main() -> Result<bool> {
             bail!("{program} is missing: apt-get install {package}");
         }
     }
-    must(cargo().args(["build", "--release", "--package", "rosterd", "--bin", "rosterd"]))?;
+    built("release")?;
     let folder = target().join("recording");
     std::fs::create_dir_all(&folder)?;
     let cast = folder.join("dev.cast");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, locked, must, seconds, shown, target, watched, yield_to_all};
+use crate::command::{built, cargo, locked, seconds, shown, target, watched, yield_to_all};
 use crate::metadata::{FEATURES, PROFILE, Program, Target, build, targets};
 use crate::release::DIST;
 use crate::suites::{Lane, Pick, SEEDS, Suite, SuiteKind, build_arguments, chosen};
@@ -22,7 +22,7 @@ struct Request {
     only: Vec<String>,
     /// Only suites that a change since this revision can affect.
     changed: Option<String>,
-    /// Test the shipped program, unless a test needs its own build.
+    /// Test the shipped program, as it is released, unless a test needs its own build.
     release: bool,
     /// How many seeds the simulation plays.
     seeds: Option<String>,
@@ -194,17 +194,16 @@ fn programs(suites: &[Suite]) -> Result<Option<Vec<Program>>> {
     build(&build_arguments(&suites))
 }
 
-/// The program without anything that only tests need, built now; in a separate place, since cargo builds the tests'
-/// program to its own.
+/// The shipped program, built now; in a separate place, since cargo builds the tests' program to its own.
 fn shipped(profile: &str) -> Result<PathBuf> {
     heading("build of the program that is shipped");
-    must(cargo().args(["build", "--profile", profile, "--package", "rosterd", "--bin", "rosterd"]))?;
+    let program = built(profile)?;
     let folder = target().join("shipped");
     std::fs::create_dir_all(&folder)?;
     let place = folder.join("rosterd");
     // Never overwritten: the previous one may still be running.
     let aside = folder.join("rosterd.new");
-    std::fs::copy(target().join(profile).join("rosterd"), &aside)?;
+    std::fs::copy(program, &aside)?;
     std::fs::rename(&aside, &place)?;
     Ok(place)
 }
