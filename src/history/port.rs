@@ -132,6 +132,11 @@ impl<T> Paged<T> {
         !self.more
     }
 
+    /// Most rows that it needs: one more than it holds shows that there is a next page.
+    pub(super) fn most(&self) -> usize {
+        self.size + 1
+    }
+
     pub(super) fn done(self) -> (Vec<T>, Option<String>) {
         let next = self.last.filter(|_| self.more).map(|(at, id)| format!("{at}.{id}"));
         (self.rows, next)

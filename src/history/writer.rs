@@ -2,7 +2,7 @@
 //! file and has its own thread. No error stops it: rows that cannot be written are dropped and counted, a damaged file
 //! is set aside, and it continues.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use super::rows::{Detail, EventKind, NotRunRow};
 use super::sql::{self, AGING, Batch, HistoryFile, OpenError};
 use super::{Clock, Options};
 use rosterd_runtime::aside::give_way;
+use rosterd_runtime::lookup::Lookup;
 use rosterd_runtime::mutants;
 use rosterd_runtime::tasks::panic_text;
 
@@ -263,9 +264,12 @@ impl Writer {
 fn put(store: &mut HistoryFile, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Result<usize> {
     let mut batch = store.begin(rows.iter().any(Row::is_audit))?;
     let mut refused = 0;
-    let ended: BTreeSet<RunKey<'_>> = rows.iter().filter_map(ended).collect();
+    let mut ends = Ends::default();
+    for end in rows.iter().filter_map(ended) {
+        ends.insert(end, ());
+    }
     for row in rows {
-        match put_row(&mut batch, gaps, row, &ended) {
+        match put_row(&mut batch, gaps, row, &ends) {
             Ok(()) => {}
             Err(error) if sql::is_the_rows_fault(&error) => {
                 tracing::error!(?row, %error, "the history refuses a row");
@@ -278,8 +282,11 @@ fn put(store: &mut HistoryFile, gaps: &mut Gaps, rows: &[Row]) -> rusqlite::Resu
     Ok(refused)
 }
 
-/// The run of a row. The most distinctive part comes first.
+/// The run of a row.
 type RunKey<'a> = (Token, Item, &'a JobName);
+
+/// The runs whose end is in the same batch.
+type Ends<'a> = Lookup<RunKey<'a>, ()>;
 
 fn run_of(of: &Of) -> RunKey<'_> {
     (of.token, of.item, &of.job)
@@ -290,13 +297,8 @@ fn ended(row: &Row) -> Option<RunKey<'_>> {
     Some(run_of(of))
 }
 
-/// `ended`: the runs whose end is in the same batch. They are written once, with their end.
-fn put_row(
-    batch: &mut Batch<'_>,
-    gaps: &mut Gaps,
-    row: &Row,
-    ended: &BTreeSet<RunKey<'_>>,
-) -> rusqlite::Result<()> {
+/// A run of `ends` is written once, with its end.
+fn put_row(batch: &mut Batch<'_>, gaps: &mut Gaps, row: &Row, ends: &Ends<'_>) -> rusqlite::Result<()> {
     let nothing = Detail::default();
     gaps.note_losses(row.losses);
     match &row.what {
@@ -304,13 +306,13 @@ fn put_row(
             if matches!(run.source, Source::NormalTrigger | Source::Misfire) {
                 gaps.end(&of.job, of.item);
             }
-            if detail.is_none() && ended.contains(&run_of(of)) {
+            if detail.is_none() && ends.contains_key(&run_of(of)) {
                 return Ok(());
             }
             batch.start(of, run, detail.as_deref().unwrap_or(&nothing))?;
             Ok(())
         }
-        What::Begun { of, .. } if ended.contains(&run_of(of)) => Ok(()),
+        What::Begun { of, .. } if ends.contains_key(&run_of(of)) => Ok(()),
         What::Begun { of, run, at } => batch.begun(of, run, *at),
         What::Ended { of, run, outcome, at, requeued, detail } => {
             batch.end(of, run, (*outcome, *at, *requeued), detail.as_deref().unwrap_or(&nothing))

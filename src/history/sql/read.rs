@@ -8,6 +8,8 @@ use rosterd_domain::time::Time;
 use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
+use super::schema::STEPS;
+use crate::HistoryError;
 use crate::numbers::{signed, unsigned};
 use crate::port::{HOUR, Intervals, Tally};
 use crate::rows::{
@@ -17,6 +19,9 @@ use crate::rows::{
 
 const RUN: &str = "job, item, token, fire, source, instance, worker, trigger_id, state, requeued, since, started, \
                    ended, error, output, processed, failed, attempt";
+
+/// Runs that did not start within a minute from their scheduled time: the condition of the index `runs_late`.
+const LATE: &str = "since - fire NOT BETWEEN 0 AND 60000";
 
 /// The history, for a reader.
 #[derive(Debug)]
@@ -31,7 +36,23 @@ impl Shelf {
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
         db.busy_timeout(Duration::from_secs(5))?;
+        // A container may lack a folder for temporary files.
+        db.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(Self { db })
+    }
+
+    /// A file that no coordinator of this version has opened yet may have other indices.
+    pub(crate) fn of_this_version(self, path: &Path) -> Result<Self, HistoryError> {
+        let version: i64 = self.db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version == signed(STEPS.len() as u64) {
+            return Ok(self);
+        }
+        Err(HistoryError::Unavailable(format!(
+            "{} has schema {version}, and this program reads schema {}: start a coordinator of this version with it \
+             once, or read it with the version that wrote it",
+            path.display(),
+            STEPS.len()
+        )))
     }
 
     /// All reads within `reads` see the same moment.
@@ -43,14 +64,16 @@ impl Shelf {
         reads(self)
     }
 
-    /// Runs, the newest first, after `after` (since and number); `take` returns false when it has enough.
+    /// At most `most` runs, the newest first, after `after` (since and number); `take` returns false when it has
+    /// enough.
     pub(crate) fn runs(
         &self,
         filter: &RunFilter,
         after: Option<(i64, i64)>,
+        most: usize,
         mut take: impl FnMut((i64, i64), RunRow) -> bool,
     ) -> rusqlite::Result<()> {
-        let (sql, values) = runs_sql(filter, after);
+        let (sql, values) = runs_sql(filter, after, most);
         let mut statement = self.db.prepare_cached(&sql)?;
         let mut rows = statement.query(rusqlite::params_from_iter(values))?;
         while let Some(row) = rows.next()? {
@@ -92,11 +115,10 @@ impl Shelf {
         fire: Time,
         most: usize,
     ) -> rusqlite::Result<Vec<RunRow>> {
-        let mut statement = self.db.prepare_cached(&format!(
-            "SELECT {RUN} FROM runs WHERE job = ? AND fire = ? AND item = ? ORDER BY token LIMIT ?"
-        ))?;
-        let rows = statement.query_map(params![job.as_str(), fire.0, item.0, signed(most as u64)], run)?;
-        rows.collect()
+        let mut statement = self.db.prepare_cached(&runs_by_fire_sql(RUN, ""))?;
+        let next = fire.0.saturating_add(1);
+        let params = params![job.as_str(), item.0, fire.0, next, signed(most as u64)];
+        statement.query_map(params, run)?.collect()
     }
 
     /// The activity since these times.
@@ -258,10 +280,7 @@ impl Shelf {
         most: usize,
     ) -> rusqlite::Result<Vec<RunRow>> {
         let columns = RUN.replace("error, output", "'', ''");
-        let mut between = self.db.prepare_cached(&format!(
-            "SELECT {columns} FROM runs WHERE job = ? AND item = ? AND fire >= ? AND fire < ? \
-             AND source <> 'MANUAL' ORDER BY fire, token LIMIT ?"
-        ))?;
+        let mut between = self.db.prepare_cached(&runs_by_fire_sql(&columns, "AND source <> 'MANUAL'"))?;
         let mut rows: Vec<RunRow> = between
             .query_map(params![job.as_str(), item.0, from.0, to.0, signed(most as u64)], run)?
             .collect::<rusqlite::Result<_>>()?;
@@ -284,11 +303,18 @@ impl Shelf {
 
     /// The latest scheduled time of the item that anything is known of.
     pub(crate) fn latest_known(&self, job: &JobName, item: Item) -> rusqlite::Result<Option<Time>> {
-        let mut statement = self.db.prepare_cached(
-            "SELECT max(coalesce((SELECT fire FROM runs WHERE job = ?1 AND item = ?2 AND source = 'NORMAL_TRIGGER' \
-             ORDER BY fire DESC LIMIT 1), -1), \
-             coalesce((SELECT max(latest) FROM not_run WHERE job = ?1 AND item = ?2), -1))",
-        )?;
+        // Of the runs that started in time, the one with the latest scheduled time is among those of the last minute.
+        let in_time = format!("job = ?1 AND item = ?2 AND source = 'NORMAL_TRIGGER' AND NOT ({LATE})");
+        // None before the latest of the late ones is looked for.
+        let mut statement = self.db.prepare_cached(&format!(
+            "WITH late AS (SELECT coalesce((SELECT fire FROM runs INDEXED BY runs_late WHERE job = ?1 AND item = ?2 \
+             AND source = 'NORMAL_TRIGGER' AND {LATE} ORDER BY fire DESC LIMIT 1), -1) AS fire) \
+             SELECT max((SELECT fire FROM late), \
+             coalesce((SELECT max(fire) FROM runs INDEXED BY runs_job WHERE {in_time} AND since >= \
+             (SELECT since FROM runs INDEXED BY runs_job WHERE {in_time} AND since > (SELECT fire FROM late) \
+             ORDER BY since DESC LIMIT 1) - 60000), -1), \
+             coalesce((SELECT max(latest) FROM not_run WHERE job = ?1 AND item = ?2), -1))"
+        ))?;
         let latest: i64 = statement.query_row(params![job.as_str(), item.0], |row| row.get(0))?;
         Ok((latest >= 0).then_some(Time(latest)))
     }
@@ -325,6 +351,18 @@ const COUNT_ROWS: &str = "
         AND outcome IS NOT NULL AND failed > 0 GROUP BY 1, 2
     UNION ALL SELECT job, latest / ?4 * ?4, iif(reason = '', result, reason), sum(count) FROM not_run
     WHERE (?1 IS NULL OR job = ?1) AND latest >= ?2 AND latest < ?3 GROUP BY 1, 2, 3";
+
+/// The runs of an item whose scheduled time is in a span, by scheduled time and token. Those that started in time are
+/// found by their start, the others by their own index.
+fn runs_by_fire_sql(columns: &str, and: &str) -> String {
+    format!(
+        "SELECT {columns} FROM runs INDEXED BY runs_job WHERE job = ?1 AND since >= ?3 AND since < ?4 + 60000 \
+         AND item = ?2 AND fire >= ?3 AND fire < ?4 AND NOT ({LATE}) {and} \
+         UNION ALL SELECT {columns} FROM runs INDEXED BY runs_late \
+         WHERE job = ?1 AND item = ?2 AND fire >= ?3 AND fire < ?4 AND {LATE} {and} \
+         ORDER BY fire, token LIMIT ?5"
+    )
+}
 
 /// Conditions, with their parameters.
 #[derive(Default)]
@@ -364,8 +402,9 @@ struct Span {
     after: Option<(i64, i64)>,
 }
 
-/// The listing of runs. It names its index: a plan that sorts would read all rows for the first page.
-pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String, Vec<Value>) {
+/// The listing of runs. It names its index: a plan that sorts would read all rows for the first page. Only a job's runs
+/// that started in the same millisecond are sorted, and the limit bounds what is kept of them.
+pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>, most: usize) -> (String, Vec<Value>) {
     let odd = filter.state.filter(|state| *state != RunState::Finished);
     let index = match (&filter.job, &filter.instance, odd) {
         (Some(_), _, Some(_)) => "runs_job_odd",
@@ -384,7 +423,9 @@ pub(crate) fn runs_sql(filter: &RunFilter, after: Option<(i64, i64)>) -> (String
     let span = Span { from: filter.from, to: filter.to, after };
     wanted.span(["since >= ?", "since < ?", "(since, id) < (?, ?)"], span);
     let clause = wanted.clause();
-    let sql = format!("SELECT {RUN}, id FROM runs INDEXED BY {index}{clause} ORDER BY since DESC, id DESC");
+    wanted.values.push(signed(most as u64).into());
+    let sql =
+        format!("SELECT {RUN}, id FROM runs INDEXED BY {index}{clause} ORDER BY since DESC, id DESC LIMIT ?");
     (sql, wanted.values)
 }
 

@@ -62,7 +62,7 @@ impl FileShelves {
 impl Shelves for FileShelves {
     fn runs(&self, filter: RunFilter, mut page: Paged<RunRow>) -> ShelfAnswer<'_, Paged<RunRow>> {
         self.ask(move |shelf| {
-            shelf.runs(&filter, page.after, |at, run| {
+            shelf.runs(&filter, page.after, page.most(), |at, run| {
                 let bytes = run.error.len() + run.output.len();
                 page.take(at, run, bytes)
             })?;
@@ -133,7 +133,7 @@ impl Inner {
         let known = free().pop().filter(|(of, _)| *of == file);
         let shelf = match known {
             Some((_, shelf)) => shelf,
-            None => Shelf::open(&self.path)?,
+            None => Shelf::open(&self.path)?.of_this_version(&self.path)?,
         };
         let answer = question(&shelf);
         // After a failure, use a new connection.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use rosterd_domain::id::{Generation, Item, JobName};
 use rosterd_domain::item::{Outcome, Running};
 use rosterd_domain::time::Time;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Transaction, params};
 
 use super::read::named;
 use crate::numbers::{signed, unsigned};
@@ -34,9 +34,15 @@ impl OpenItems {
     }
 }
 
+const INSERT_RUN: &str = "INSERT INTO runs (job, item, token, fire, source, instance, worker, trigger_id, state, outcome, requeued, since, \
+     started, ended, error, output, processed, failed, attempt) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+
 /// One transaction of the writer.
 pub(crate) struct Batch<'a> {
     tx: Transaction<'a>,
+    /// [`INSERT_RUN`], looked up once: nearly all rows are runs.
+    insert_run: CachedStatement<'a>,
     open_items: &'a mut OpenItems,
     /// The items of which this transaction wrote whether they may have such a run.
     opened: BTreeMap<(JobName, Item), bool>,
@@ -45,8 +51,10 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(tx: Transaction<'a>, open_items: &'a mut OpenItems) -> Self {
-        Self { tx, open_items, opened: BTreeMap::new(), tallies: BTreeMap::new() }
+    /// Begins the transaction. The connection has no other.
+    pub(super) fn new(db: &'a Connection, open_items: &'a mut OpenItems) -> rusqlite::Result<Self> {
+        let (tx, insert_run) = (db.unchecked_transaction()?, db.prepare_cached(INSERT_RUN)?);
+        Ok(Self { tx, insert_run, open_items, opened: BTreeMap::new(), tallies: BTreeMap::new() })
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<usize> {
@@ -69,32 +77,27 @@ impl<'a> Batch<'a> {
     ) -> rusqlite::Result<bool> {
         let known = if begun { RunState::Running } else { RunState::Staging };
         let state = end.map_or(known, |(outcome, ..)| outcome.into());
-        let inserted = self.execute(
-            "INSERT INTO runs (job, item, token, fire, source, instance, worker, trigger_id, state, outcome, requeued, \
-             since, started, ended, error, output, processed, failed, attempt) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            params![
-                of.job.as_str(),
-                of.item.0,
-                signed(of.token.0),
-                run.fire.0,
-                run.source.as_str(),
-                run.instance.as_str(),
-                run.worker.as_str(),
-                run.trigger.as_ref().map(|id| id.as_str()),
-                state.as_str(),
-                end.map(|(outcome, ..)| outcome.as_str()),
-                end.is_some_and(|(_, _, requeued)| requeued),
-                run.since.0,
-                detail.started_at.map(|t| t.0),
-                end.map(|(_, at, _)| detail.ended_at.unwrap_or(at).0),
-                detail.error,
-                detail.output,
-                signed(detail.processed),
-                signed(detail.failed),
-                detail.attempt,
-            ],
-        )?;
+        let inserted = self.insert_run.execute(params![
+            of.job.as_str(),
+            of.item.0,
+            signed(of.token.0),
+            run.fire.0,
+            run.source.as_str(),
+            run.instance.as_str(),
+            run.worker.as_str(),
+            run.trigger.as_ref().map(|id| id.as_str()),
+            state.as_str(),
+            end.map(|(outcome, ..)| outcome.as_str()),
+            end.is_some_and(|(_, _, requeued)| requeued),
+            run.since.0,
+            detail.started_at.map(|t| t.0),
+            end.map(|(_, at, _)| detail.ended_at.unwrap_or(at).0),
+            detail.error,
+            detail.output,
+            signed(detail.processed),
+            signed(detail.failed),
+            detail.attempt,
+        ])?;
         if inserted > 0 {
             self.tally(&of.job, run.since, "fired", 1);
             self.end_earlier(of, end.is_none())?;
@@ -139,9 +142,9 @@ impl<'a> Batch<'a> {
         let detail = Detail { started_at: at, ..Detail::default() };
         if !self.insert_run(of, run, true, None, &detail)? {
             self.execute(
-                "UPDATE runs SET state = 'TASK_RUNNING', started = coalesce(started, ?) \
-                 WHERE job = ? AND fire = ? AND item = ? AND token = ? AND state = 'TASK_STAGING'",
-                params![at.map(|t| t.0), of.job.as_str(), run.fire.0, of.item.0, signed(of.token.0)],
+                "UPDATE runs INDEXED BY runs_job SET state = 'TASK_RUNNING', started = coalesce(started, ?) \
+                 WHERE job = ? AND since = ? AND item = ? AND token = ? AND state = 'TASK_STAGING'",
+                params![at.map(|t| t.0), of.job.as_str(), run.since.0, of.item.0, signed(of.token.0)],
             )?;
         }
         Ok(())
@@ -161,9 +164,10 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let ended = self.execute(
-            "UPDATE runs SET state = ?4, outcome = ?5, requeued = ?6, ended = ?7, started = coalesce(?8, started), \
-             error = ?9, output = ?10, processed = ?11, failed = ?12, attempt = max(?13, attempt) \
-             WHERE job = ?1 AND fire = ?14 AND item = ?2 AND token = ?3 AND outcome IS NULL",
+            "UPDATE runs INDEXED BY runs_job SET state = ?4, outcome = ?5, requeued = ?6, ended = ?7, \
+             started = coalesce(?8, started), error = ?9, output = ?10, processed = ?11, failed = ?12, \
+             attempt = max(?13, attempt) \
+             WHERE job = ?1 AND since = ?14 AND item = ?2 AND token = ?3 AND outcome IS NULL",
             params![
                 of.job.as_str(),
                 of.item.0,
@@ -178,7 +182,7 @@ impl<'a> Batch<'a> {
                 signed(detail.processed),
                 signed(detail.failed),
                 detail.attempt,
-                run.fire.0,
+                run.since.0,
             ],
         )?;
         if ended > 0 {
@@ -204,9 +208,9 @@ impl<'a> Batch<'a> {
 
     fn fill_in(&self, of: &Of, run: &Running, outcome: Outcome, detail: &Detail) -> rusqlite::Result<usize> {
         self.execute(
-            "UPDATE runs SET started = coalesce(started, ?5), error = iif(error = '', ?6, error), \
+            "UPDATE runs INDEXED BY runs_job SET started = coalesce(started, ?5), error = iif(error = '', ?6, error), \
              output = iif(output = '', ?7, output), processed = max(processed, ?8), failed = max(failed, ?9), \
-             attempt = max(attempt, ?10) WHERE job = ?1 AND fire = ?11 AND item = ?2 AND token = ?3 AND outcome = ?4",
+             attempt = max(attempt, ?10) WHERE job = ?1 AND since = ?11 AND item = ?2 AND token = ?3 AND outcome = ?4",
             params![
                 of.job.as_str(),
                 of.item.0,
@@ -218,7 +222,7 @@ impl<'a> Batch<'a> {
                 signed(detail.processed),
                 signed(detail.failed),
                 detail.attempt,
-                run.fire.0,
+                run.since.0,
             ],
         )
     }

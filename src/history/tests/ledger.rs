@@ -120,16 +120,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..12)
 }
 
+/// How long after its scheduled time a run starts, in seconds: in time, late, or before it, if the clock was set back.
+const STARTS: [i64; 6] = [0, 60, 61, 7, 10_000, -5];
+
 /// The entries of a story, and the result of each scheduled time (10, 20, 30 …).
-fn story(item: u32, steps: &[Step]) -> (Vec<Entry>, Vec<Fate>) {
+fn story(item: u32, steps: &[Step], starts: usize) -> (Vec<Entry>, Vec<Fate>) {
     let (mut entries, mut fates, mut token) = (Vec::new(), Vec::new(), 100);
     for step in steps {
         let next = |fates: &Vec<Fate>| 10 * (i64::try_from(fates.len()).unwrap() + 1);
         let first = next(&fates);
         let mut begin = |source, fire, outcome, entries: &mut Vec<Entry>| {
             token += 1;
-            entries.push(started(item, token, run(source, fire)));
-            entries.push(ended(item, token, run(source, fire), outcome));
+            let since = at(fire + STARTS[(starts + token as usize) % STARTS.len()]);
+            let run = Running { since, ..run(source, fire) };
+            entries.push(started(item, token, run.clone()));
+            entries.push(ended(item, token, run, outcome));
         };
         let mut gap = |count: usize, result, fate, entries: &mut Vec<Entry>| {
             fates.extend(vec![fate; count]);
@@ -178,11 +183,12 @@ proptest! {
         twice in any::<bool>(),
         batch in 1..9_usize,
         pending in 0..3_usize,
+        starts in 0..STARTS.len(),
     ) {
         let mut desk = Desk::with(Options { batch, ..Options::default() });
         let mut expected = Vec::new();
         for (item, steps) in (0..).zip(&stories) {
-            let (entries, fates) = story(item, steps);
+            let (entries, fates) = story(item, steps, starts);
             for entry in &entries {
                 for _ in 0..1 + usize::from(twice) {
                     desk.recorder.record(&job(), at(0), entry, None);

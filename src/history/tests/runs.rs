@@ -116,18 +116,18 @@ async fn a_run_is_found_with_all_runs_of_its_fire() {
         desk.record(&ended(0, token, run(NORMAL, fire), Outcome::Succeeded), None);
         desk.record(&ended(1, token, run(NORMAL, fire), Outcome::Succeeded), None);
     }
-    let again = Running { since: at(61), ..run(Source::Failover, 60) };
+    let again = |since| Running { since: at(since), ..run(Source::Failover, 60) };
     desk.record(&ended(0, 70, run(NORMAL, 60), Outcome::Crashed), None);
-    desk.record(&ended(0, 71, again, Outcome::Succeeded), None);
+    for (token, since) in [(71, 61), (72, 120), (73, 5_000), (74, 59)] {
+        desk.record(&ended(0, token, again(since), Outcome::Succeeded), None);
+    }
     let tokens = async |token: u64| -> Vec<u64> {
         let found = desk.reader.attempts(&job(), Item(0), Token(token)).await.unwrap();
         found.iter().map(|run| run.token.0).collect()
     };
-    assert_eq!(
-        (tokens(70).await, tokens(71).await, tokens(10).await),
-        (vec![70, 71], vec![70, 71], vec![10])
-    );
-    assert_eq!((tokens(9).await, tokens(72).await), (vec![], vec![]));
+    let all: Vec<u64> = (70..=74).collect();
+    assert_eq!((tokens(70).await, tokens(73).await, tokens(10).await), (all.clone(), all, vec![10]));
+    assert_eq!((tokens(9).await, tokens(75).await), (vec![], vec![]));
 }
 
 #[tokio::test]

@@ -213,6 +213,9 @@ async fn a_file_of_each_version_before_is_brought_to_this_one_with_its_rows() {
         let insert = format!("INSERT INTO {table} VALUES (NULL, ?, 0, ?, ?, 1, 'missed', 'paused', ?)");
         db.execute(&insert, rusqlite::params![job().as_str(), at(5).0, at(5).0, at(5).0]).unwrap();
         drop(db);
+        let reader = crate::History::look_at(dir.path().join("history.db"));
+        let refused = reader.last_runs(&job(), 1).await.unwrap_err().to_string();
+        assert!(refused.contains(&format!("has schema {version}, and this program reads")), "{refused}");
         let mut desk = Desk::at(dir, Options::default());
         let events = desk.reader.events(crate::EventFilter::default(), Page { size: 9, token: None }).await;
         let kinds: Vec<_> = events.unwrap().0.iter().map(|event| event.kind.as_str()).collect();
