@@ -120,7 +120,9 @@ pub(crate) fn told(paths: &Paths, changes: &[Change]) -> Vec<Hint> {
     for change in changes {
         let hint = match paths.place(&change.path) {
             // Their data matters only to those that read it, but that they appear or disappear matters to all.
-            NodeRole::Job | NodeRole::Coordinator if !change.deleted && change.before.is_some() => continue,
+            NodeRole::Job | NodeRole::Coordinator if change.before.is_some() && change.after.is_some() => {
+                continue;
+            }
             NodeRole::Quiet => continue,
             NodeRole::Job => Hint::Jobs,
             NodeRole::Coordinator => Hint::Coordinators,

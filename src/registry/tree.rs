@@ -8,7 +8,7 @@
 //! A transaction is applied as a whole or not at all. It returns the list of its changes, from which it can be undone:
 //! the embedded store does so if the disk refuses what the tree had accepted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Revision, Version};
@@ -23,15 +23,16 @@ pub(crate) struct SessionId(pub(crate) u64);
 /// A node without its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
-    pub(crate) data: Arc<[u8]>,
+    /// The transaction that changed it last.
+    pub(crate) modified: Revision,
     /// How often it was set since it was created.
     pub(crate) version: Version,
     /// The transaction that created it.
     pub(crate) created: Revision,
-    /// The transaction that changed it last.
-    pub(crate) modified: Revision,
     /// The session that an ephemeral node ends with.
     pub(crate) owner: Option<SessionId>,
+    /// Compared last: where it differs, a number does too.
+    pub(crate) data: Arc<[u8]>,
 }
 
 /// One step of a transaction.
@@ -86,14 +87,14 @@ pub(crate) struct Refusal {
     pub(crate) reason: Reason,
 }
 
-/// One node that a transaction touched, and its state before. A node touched twice is listed twice.
+/// One node that a transaction touched. A node touched twice is listed twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) path: Path,
     /// `None`: the node was created.
     pub(crate) before: Option<Stat>,
-    /// The node was deleted.
-    pub(crate) deleted: bool,
+    /// `None`: the node was deleted.
+    pub(crate) after: Option<Stat>,
 }
 
 /// An applied transaction.
@@ -129,7 +130,7 @@ impl Node {
 pub(crate) struct Tree {
     root: Node,
     revision: Revision,
-    ephemerals: BTreeMap<SessionId, BTreeSet<Path>>,
+    ephemerals: BTreeMap<SessionId, Lookup<Path, ()>>,
 }
 
 impl Tree {
@@ -202,7 +203,7 @@ impl Tree {
     /// Ends a session: deletes its ephemeral nodes, in one transaction. `None`: it had none.
     pub(crate) fn end_session(&mut self, session: SessionId) -> Option<Applied> {
         let ops: Vec<Op> =
-            self.ephemerals.get(&session)?.iter().map(|path| Op::Remove { path: path.clone() }).collect();
+            self.ephemerals.get(&session)?.keys().map(|path| Op::Remove { path: path.clone() }).collect();
         // Deleting leaves cannot be refused.
         self.apply(&ops, session).ok()
     }
@@ -227,11 +228,11 @@ impl Tree {
     }
 
     fn find(&self, path: &str) -> Option<&Node> {
-        path.split('/').skip(1).try_fold(&self.root, |node, name| node.children.get(name))
+        names(path).try_fold(&self.root, |node, name| node.children.get(name))
     }
 
     fn find_mut(&mut self, path: &str) -> Option<&mut Node> {
-        path.split('/').skip(1).try_fold(&mut self.root, |node, name| node.children.get_mut(name))
+        names(path).try_fold(&mut self.root, |node, name| node.children.get_mut(name))
     }
 
     fn parent(&self, path: &Path) -> Option<&Node> {
@@ -254,7 +255,7 @@ impl Tree {
         if before != owner {
             self.disown(before, path);
             if let Some(owner) = owner {
-                self.ephemerals.entry(owner).or_default().insert(path.clone());
+                self.ephemerals.entry(owner).or_default().insert(path.clone(), ());
             }
         }
     }
@@ -275,6 +276,17 @@ impl Tree {
             }
         }
     }
+}
+
+/// The names of a path. They are few and short, so that a plain loop is quicker than a string searcher.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = path.strip_prefix('/');
+    std::iter::from_fn(move || {
+        let path = rest?;
+        let end = path.bytes().position(|byte| byte == b'/');
+        rest = end.map(|end| &path[end + 1..]);
+        Some(&path[..end.unwrap_or(path.len())])
+    })
 }
 
 fn split(path: &Path) -> (&str, &str) {
@@ -329,8 +341,8 @@ impl Edit<'_> {
         let stat = self.fresh(data, ephemeral);
         let (parent, name) = split(path);
         let parent = self.tree.find_mut(parent).ok_or(Reason::NoParent)?;
-        make(parent, name, stat)?;
-        self.made(path, ephemeral);
+        make(parent, name, stat.clone())?;
+        self.made(path, stat);
         Ok(())
     }
 
@@ -344,18 +356,22 @@ impl Edit<'_> {
         }
     }
 
-    fn made(&mut self, path: &Path, ephemeral: bool) {
-        if ephemeral {
-            self.tree.ephemerals.entry(self.session).or_default().insert(path.clone());
+    fn made(&mut self, path: &Path, stat: Stat) {
+        if let Some(owner) = stat.owner {
+            self.tree.ephemerals.entry(owner).or_default().insert(path.clone(), ());
         }
-        self.changes.push(Change { path: path.clone(), before: None, deleted: false });
+        self.changes.push(Change { path: path.clone(), before: None, after: Some(stat) });
+    }
+
+    fn was_set(&mut self, path: &Path, before: Stat, after: Stat) {
+        self.changes.push(Change { path: path.clone(), before: Some(before), after: Some(after) });
     }
 
     fn set(&mut self, path: &Path, data: &Arc<[u8]>, expect: Option<Version>) -> Result<(), Reason> {
         let stat = &mut self.tree.find_mut(path.as_str()).ok_or(Reason::Absent)?.stat;
         at(stat, expect)?;
-        let before = change(stat, data, self.revision);
-        self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
+        let (before, after) = change(stat, data, self.revision);
+        self.was_set(path, before, after);
         Ok(())
     }
 
@@ -368,7 +384,7 @@ impl Edit<'_> {
         }
         let before = parent.children.remove(name).map(|node| node.stat);
         self.tree.disown(before.as_ref().and_then(|stat| stat.owner), path);
-        self.changes.push(Change { path: path.clone(), before, deleted: true });
+        self.changes.push(Change { path: path.clone(), before, after: None });
         Ok(())
     }
 
@@ -379,16 +395,16 @@ impl Edit<'_> {
         let parent = self.tree.find_mut(parent).ok_or(Reason::NoParent)?;
         match parent.children.get_mut(name) {
             Some(node) if node.stat.owner == stat.owner => {
-                let before = change(&mut node.stat, data, self.revision);
-                self.changes.push(Change { path: path.clone(), before: Some(before), deleted: false });
+                let (before, after) = change(&mut node.stat, data, self.revision);
+                self.was_set(path, before, after);
             }
             Some(_) => {
                 self.delete(path)?;
                 self.create(path, data, ephemeral)?;
             }
             None => {
-                make(parent, name, stat)?;
-                self.made(path, ephemeral);
+                make(parent, name, stat.clone())?;
+                self.made(path, stat);
             }
         }
         Ok(())
@@ -434,12 +450,12 @@ fn make(parent: &mut Node, name: &str, stat: Stat) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Replaces a node's data; returns its state before.
-fn change(stat: &mut Stat, data: &Arc<[u8]>, revision: Revision) -> Stat {
+/// Replaces a node's data; returns its state before and after.
+fn change(stat: &mut Stat, data: &Arc<[u8]>, revision: Revision) -> (Stat, Stat) {
     let version = stat.version.next();
     let changed =
         Stat { data: data.clone(), version, created: stat.created, modified: revision, owner: stat.owner };
-    std::mem::replace(stat, changed)
+    (std::mem::replace(stat, changed.clone()), changed)
 }
 
 fn children_first(path: &Path, node: &Node, limit: usize, found: &mut Vec<Path>) {

@@ -20,6 +20,11 @@ impl<K, V> Default for Lookup<K, V> {
 }
 
 impl<K: Hash + Ord, V> Lookup<K, V> {
+    /// An empty one with room for so many keys.
+    pub fn with_capacity(keys: usize) -> Self {
+        Self(HashMap::with_capacity_and_hasher(keys, RandomState::default()))
+    }
+
     /// The value of a key.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where

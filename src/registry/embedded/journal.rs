@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use rosterd_domain::id::{Revision, Version};
 use rosterd_runtime::lookup::Lookup;
 use rusqlite::{Connection, params};
@@ -54,16 +55,46 @@ struct State {
     modified: u64,
 }
 
-/// A batch's changes as the bytes of an entry.
+/// A batch's changes as the bytes of an entry: those of [`Changes`], which would need a copy of every state.
 pub(super) fn encode(rows: &[Row<'_>]) -> Vec<u8> {
-    let state = |stat: &Stat| State {
-        data: stat.data.to_vec(),
-        version: stat.version.0,
-        created: stat.created.0,
-        modified: stat.modified.0,
+    let number = |tag: u32, number: u64| match number {
+        0 => 0,
+        number => key_len(tag) + encoded_len_varint(number),
     };
-    let changed = |row: &Row<'_>| Changed { path: row.path.as_str().into(), state: row.after.map(state) };
-    Changes { nodes: rows.iter().map(changed).collect() }.encode_to_vec()
+    let delimited = |tag: u32, length: usize| key_len(tag) + encoded_len_varint(length as u64) + length;
+    let state_length = |stat: &Stat| {
+        let data = if stat.data.is_empty() { 0 } else { delimited(1, stat.data.len()) };
+        data + number(2, stat.version.0) + number(3, stat.created.0) + number(4, stat.modified.0)
+    };
+    let node_length = |row: &Row<'_>| {
+        let state = row.after.map_or(0, |stat| delimited(2, state_length(stat)));
+        delimited(1, row.path.as_str().len()) + state
+    };
+    let length = rows.iter().map(|row| delimited(1, node_length(row))).sum();
+    let mut entry = Vec::with_capacity(length);
+    let begin = |tag: u32, length: usize, entry: &mut Vec<u8>| {
+        encode_key(tag, WireType::LengthDelimited, entry);
+        encode_varint(length as u64, entry);
+    };
+    for row in rows {
+        begin(1, node_length(row), &mut entry);
+        begin(1, row.path.as_str().len(), &mut entry);
+        entry.extend_from_slice(row.path.as_str().as_bytes());
+        let Some(stat) = row.after else { continue };
+        begin(2, state_length(stat), &mut entry);
+        if !stat.data.is_empty() {
+            begin(1, stat.data.len(), &mut entry);
+            entry.extend_from_slice(&stat.data);
+        }
+        for (tag, number) in [(2, stat.version.0), (3, stat.created.0), (4, stat.modified.0)] {
+            if number > 0 {
+                encode_key(tag, WireType::Varint, &mut entry);
+                encode_varint(number, &mut entry);
+            }
+        }
+    }
+    debug_assert_eq!(entry.len(), length, "the lengths are right");
+    entry
 }
 
 /// The states that the journal leaves; `None`: the node was deleted.
@@ -294,9 +325,17 @@ mod tests {
         let rows: Vec<Row<'_>> =
             paths.iter().zip(after).map(|(path, after)| Row { path, before: None, after }).collect();
         let mut left = Left::from([(paths[0].clone(), None), (paths[2].clone(), Some(full.clone()))]);
-        decode(&encode(&rows), &mut left).unwrap();
+        let entry = encode(&rows);
+        decode(&entry, &mut left).unwrap();
         let expected = paths.iter().zip(after).map(|(path, after)| (path.clone(), after.cloned()));
         assert_eq!(left, expected.collect());
+        for length in [0, 1, 126, 127, 128, 200, 20_000] {
+            let long = Stat { version: Version(length as u64 / 2), ..stat(&vec![7; length]) };
+            let rows =
+                [None, Some(&long), Some(&full)].map(|after| Row { path: &paths[0], before: None, after });
+            let entry = encode(&rows);
+            assert_eq!(Changes::decode(&*entry).unwrap().encode_to_vec(), entry, "{length} bytes");
+        }
         assert!(decode(&[0xff; 9], &mut left).is_err());
         let nowhere = Changes { nodes: vec![Changed { path: "a//b".into(), state: None }] };
         assert_eq!(decode(&nowhere.encode_to_vec(), &mut left), Err(r#""a//b" is not a path"#.into()));

@@ -50,7 +50,7 @@ pub const DEFAULT_BATCH_BYTES: usize = 4 << 20;
 pub const DEFAULT_CHECKPOINT_PAGES: usize = 4_096;
 /// Once the journal has this number of bytes, they are merged into the rows of the nodes, while half as many more are
 /// appended. With more, a node that changes often is merged less often, and the database is larger.
-pub const DEFAULT_JOURNAL_BYTES: usize = 16 << 20;
+pub const DEFAULT_JOURNAL_BYTES: usize = 32 << 20;
 
 /// How the store is opened.
 #[derive(Debug, Clone)]

@@ -6,6 +6,7 @@
 //! then on it answers only with the reason. Fed by `EmbeddedRegistry`.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,7 @@ use crate::tree::{Change, SessionId, Stat, Tree};
 /// The jobs that the session watches.
 pub(super) type Watched = Arc<Mutex<BTreeSet<JobName>>>;
 use crate::{Hint, ReadError, SessionState, View, conflict};
+use rosterd_runtime::lookup::Lookup;
 use rosterd_runtime::mutants;
 
 /// There is one session: the process.
@@ -206,19 +208,20 @@ impl Store {
 
     /// Writes the nodes that a batch changed to the disk: each node once, in its current state.
     fn persist(&mut self, changes: &[Change]) -> Result<(), WriteError> {
-        let mut first: Vec<(&Path, Option<&Stat>)> =
-            changes.iter().map(|change| (&change.path, change.before.as_ref())).collect();
-        // Of the changes to a node the first one stays in front: it says what the disk has.
-        first.sort_by_key(|(one, _)| *one);
-        first.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        let mut rows = Vec::with_capacity(first.len());
-        for (path, before) in first {
-            let before = before.filter(|stat| stat.owner.is_none());
-            let after = persistent(&self.tree, path);
-            if before != after {
-                rows.push(Row { path, before, after });
+        let mut places: Lookup<&Path, usize> = Lookup::with_capacity(changes.len());
+        let mut rows: Vec<Row<'_>> = Vec::with_capacity(changes.len());
+        for Change { path, before, after } in changes {
+            let [before, after] =
+                [before, after].map(|stat| stat.as_ref().filter(|stat| stat.owner.is_none()));
+            match places.entry(path) {
+                Entry::Occupied(place) => rows[*place.get()].after = after,
+                Entry::Vacant(place) => {
+                    place.insert(rows.len());
+                    rows.push(Row { path, before, after });
+                }
             }
         }
+        rows.retain(|row| row.before != row.after);
         let revision = self.tree.revision();
         if rows.is_empty() && self.disk.covers(revision) {
             return Ok(());
