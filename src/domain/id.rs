@@ -57,7 +57,7 @@ fn check_segment(kind: &str, value: &str) -> Result<(), &'static str> {
 
 /// A name that a program chooses.
 fn segment(kind: &'static str, value: &str, max: usize, extra: &str) -> Result<(), NameError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || extra.contains(c);
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') || extra.contains(c);
     let checked = check_segment(kind, value).and_then(|()| match value {
         _ if value.len() > max => Err("it is too long"),
         _ if !value.chars().all(allowed) => Err("it holds a character that a path segment may not have"),
@@ -254,14 +254,22 @@ impl InstanceId {
         Self::new(format!("{address}{}{worker}", Self::SEPARATOR))
     }
 
+    /// The address and the unique part; `None`: there is no separator. Ids are short, so that a plain loop is quicker
+    /// than a string searcher.
+    fn parts(&self) -> Option<(&str, &str)> {
+        let separator = Self::SEPARATOR.as_bytes();
+        let at = self.0.as_bytes().windows(separator.len()).position(|part| part == separator)?;
+        Some((&self.0[..at], &self.0[at + separator.len()..]))
+    }
+
     /// The address part; the whole id when it has no separator (a foreign instance).
     pub fn address(&self) -> &str {
-        self.0.split_once(Self::SEPARATOR).map_or(&*self.0, |(address, _)| address)
+        self.parts().map_or(&*self.0, |(address, _)| address)
     }
 
     /// The unique part, which names the worker's attachment.
     pub fn worker(&self) -> Option<WorkerId> {
-        self.0.split_once(Self::SEPARATOR).and_then(|(_, unique)| WorkerId::new(unique).ok())
+        self.parts().and_then(|(_, unique)| WorkerId::new(unique).ok())
     }
 
     /// Whether its unique part names this worker. Cheap if it does not, since callers test thousands of ids.

@@ -14,9 +14,10 @@ use rosterd_domain::plan::FireResult;
 use rosterd_domain::time::Time;
 use rosterd_runtime::clock::SharedClock;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::shape::time;
 
@@ -28,6 +29,11 @@ const SHORT: usize = 1024;
 
 /// Events within this time are sent together; the first after a pause is sent at once.
 const TOGETHER: Duration = Duration::from_millis(100);
+
+/// How often events are taken while more are awaited; their times may be later by this. To be woken for each would cost
+/// the coordinator's thread as much as the event itself. Its backlog
+/// ([`EVENT_BACKLOG`](rosterd_coordinator::driver::EVENT_BACKLOG)) must last for this time.
+const TAKEN: Duration = Duration::from_millis(5);
 
 /// The last events.
 pub struct Recent {
@@ -185,28 +191,35 @@ pub(crate) async fn follow(
     let mut due = interval(TOGETHER);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let Some(first) = news(events.recv().await, &clock) else { return std::future::pending().await };
-        let mut together = vec![first];
+        let mut together = match events.recv().await {
+            Ok(event) => vec![News::of(clock.wall(), event)],
+            Err(RecvError::Lagged(count)) => vec![News::Lost(count)],
+            // The coordinator no longer exists.
+            Err(RecvError::Closed) => return std::future::pending().await,
+        };
         loop {
-            let received = tokio::select! {
+            let is_due = tokio::select! {
                 biased;
-                _ = due.tick() => break,
-                received = events.recv() => received,
+                _ = due.tick() => true,
+                () = sleep(TAKEN) => false,
             };
-            // Events before the end are still added.
-            let Some(news) = news(received, &clock) else { break };
-            together.push(news);
+            take(&mut events, &mut together, &clock);
+            if is_due {
+                break;
+            }
         }
         recent.add(together);
     }
 }
 
-/// `None`: the coordinator no longer exists.
-fn news(received: Result<Arc<ClusterEvent>, RecvError>, clock: &SharedClock) -> Option<News> {
-    match received {
-        Ok(event) => Some(News::of(clock.wall(), event)),
-        Err(RecvError::Lagged(count)) => Some(News::Lost(count)),
-        Err(RecvError::Closed) => None,
+/// Takes what is there.
+fn take(events: &mut broadcast::Receiver<Arc<ClusterEvent>>, together: &mut Vec<News>, clock: &SharedClock) {
+    loop {
+        together.push(match events.try_recv() {
+            Ok(event) => News::of(clock.wall(), event),
+            Err(TryRecvError::Lagged(count)) => News::Lost(count),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+        });
     }
 }
 
