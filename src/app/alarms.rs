@@ -214,7 +214,7 @@ fn facts(name: &JobName, speaks: bool, snapshot: &Snapshot, now: Time) -> Option
         // It stands still, and says so itself: `damaged` in the list of jobs.
         Err(_) => None,
     };
-    let records = || snapshot.records.values().map(|(_, record)| record);
+    let records = || snapshot.records.values().map(|(_, record)| &**record);
     let unwanted = |reason: &Missed| matches!(reason, Missed::Paused | Missed::Disabled);
     let missed = |record: &Record| -> u64 {
         record

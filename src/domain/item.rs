@@ -4,16 +4,21 @@
 //! version that it read, so if two decisions are made from the same record one is refused. The planners call
 //! [`Record::apply`]; nothing else changes a record.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::counters::Counters;
 use crate::counters::add;
-use crate::id::{InstanceId, Token, TriggerId, WorkerId};
+use crate::id::{InstanceId, Item, Token, TriggerId, Version, WorkerId};
 use crate::mutants;
 pub use crate::outcome::{Missed, Outcome, Source};
 use crate::time::Time;
+
+/// Records of a job's items, with the versions at which they were read or written.
+pub type Records = BTreeMap<Item, (Version, Arc<Record>)>;
 
 /// The data of `sharding/{item}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

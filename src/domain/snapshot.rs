@@ -10,7 +10,7 @@ use crate::id::{
     CommandName, CoordinatorId, Epoch, Generation, InstanceId, Item, Revision, ServerAddress, StreamNumber,
     Token, TriggerId, Version,
 };
-use crate::item::Record;
+use crate::item::Records;
 use crate::time::Time;
 
 /// A job's decision state, undecoded where a foreign tool may have written it.
@@ -160,7 +160,7 @@ pub struct Snapshot {
     /// The decision state.
     pub nodes: JobNodes,
     /// Every record that exists, including those of surplus items.
-    pub records: BTreeMap<Item, (Version, Record)>,
+    pub records: Records,
 }
 
 /// `rosterd/instances/{id}`: what Elastic-Job's own node has no field for.

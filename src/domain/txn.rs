@@ -112,7 +112,7 @@ pub enum Write {
     Abdicate { job: JobName, expect: Epoch },
 
     /// Writes an item's record. Refused unless it is at `expect` (`None`: absent).
-    Record { job: JobName, item: Item, expect: Option<Version>, record: Box<Record> },
+    Record { job: JobName, item: Item, expect: Option<Version>, record: Arc<Record> },
     /// The item's offset, at most 64 KiB.
     Offset { job: JobName, item: Item, data: Arc<[u8]> },
 

@@ -2,10 +2,8 @@
 //! time waits. Each coordinator reports the items that it hosts, and a job's leader those without an owner, so that the
 //! sum over all coordinators is right. Nothing is decided from it: it is for monitoring.
 
-use std::collections::BTreeMap;
-
-use crate::id::{InstanceId, Item, Version};
-use crate::item::Record;
+use crate::id::{InstanceId, Item};
+use crate::item::Records;
 use crate::time::Time;
 use crate::view::{Job, Timeline};
 
@@ -23,7 +21,7 @@ pub struct Unattended {
 /// Examines a job. `leads`: it is led here; `hosts`: whether an instance's worker is attached here.
 pub fn unattended(
     job: &Job,
-    records: &BTreeMap<Item, (Version, Record)>,
+    records: &Records,
     leads: bool,
     hosts: &dyn Fn(&InstanceId) -> bool,
 ) -> Unattended {

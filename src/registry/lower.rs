@@ -206,7 +206,7 @@ impl Lowering<'_> {
             }
             // An item's record and its mirrors.
             Write::Record { job, item, expect, record } => {
-                let (path, data) = (paths.record(job, *item), forms::json(record)?);
+                let (path, data) = (paths.record(job, *item), forms::json(&**record)?);
                 let blind = record.running().is_some() && mutants::is_on(mutants::START_IGNORES_RECORD);
                 match expect {
                     Some(_) if blind => self.set(path, data, None),

@@ -53,7 +53,7 @@ impl RawSnapshot {
     pub(crate) fn decode(self) -> Result<Snapshot, ReadError> {
         let records = self.records.into_iter().map(|(item, version, data)| {
             let record: Record = decode(|| self.folder.child(&item.to_string()), &data)?;
-            Ok((item, (version, record)))
+            Ok((item, (version, Arc::new(record))))
         });
         Ok(Snapshot { nodes: self.nodes, records: records.collect::<Result<_, ReadError>>()? })
     }

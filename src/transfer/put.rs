@@ -353,7 +353,7 @@ pub(super) fn writes(job: &Job) -> impl Iterator<Item = Write> {
 fn record_writes(job: &Job, item: Item, record: &Record) -> Vec<Write> {
     let name = || job.name.clone();
     let mut writes =
-        vec![Write::Record { job: name(), item, expect: None, record: Box::new(record.clone()) }];
+        vec![Write::Record { job: name(), item, expect: None, record: Arc::new(record.clone()) }];
     if record.misfire.is_some() {
         writes.push(Write::Misfire { job: name(), item, marked: true });
     }

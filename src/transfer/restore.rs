@@ -388,7 +388,7 @@ fn put_back_item(
     let crashed = record.crashed().map(|crashed| (crashed.fire, record.token));
     let marked = record.misfire.is_some();
     vec![
-        Write::Record { job: name(), item, expect, record: Box::new(record) },
+        Write::Record { job: name(), item, expect, record: Arc::new(record) },
         Write::Misfire { job: name(), item, marked },
         Write::Running { job: name(), item, instance: None },
         Write::Failover { job: name(), item, instance: None },

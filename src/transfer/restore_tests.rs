@@ -162,7 +162,7 @@ fn create(description: &str) -> Write {
 
 fn set(item: u32, record: Record, expect: Option<u64>) -> Write {
     let expect = expect.map(rosterd_domain::id::Version);
-    Write::Record { job: name(), item: Item(item), expect, record: Box::new(record) }
+    Write::Record { job: name(), item: Item(item), expect, record: Arc::new(record) }
 }
 
 /// A store with the job, its backup, and what came after: a new description, and every second item runs.
@@ -216,7 +216,7 @@ async fn is_old(registry: &dyn Registry, given: u64) {
     assert_eq!(whole.snapshot.records.len(), ITEMS as usize);
     for (item, (_, found)) in whole.snapshot.records {
         assert!(found.token.0 >= given, "item {item} goes on from {}", found.token);
-        assert_eq!(Record { token: Token(40), ..found }, record(40), "item {item}");
+        assert_eq!(Record { token: Token(40), ..(*found).clone() }, record(40), "item {item}");
     }
 }
 

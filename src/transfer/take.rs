@@ -1,5 +1,7 @@
 //! Jobs out of a store. It only reads; each job is of one revision, and so coordinators may go on meanwhile.
 
+use std::sync::Arc;
+
 use rosterd_domain::id::{JobName, Namespace, Token};
 use rosterd_domain::sharding::Sharding;
 use rosterd_domain::snapshot::{JobNodes, Whole};
@@ -103,7 +105,12 @@ pub(super) fn job(name: &JobName, whole: Whole) -> Result<Job, TakeError> {
         announced: nodes.announced,
         triggers: nodes.triggers,
         offsets: whole.offsets.into_iter().map(|(item, data)| (item, data.to_vec())).collect(),
-        records: whole.snapshot.records.into_iter().map(|(item, (_, record))| (item, record)).collect(),
+        records: whole
+            .snapshot
+            .records
+            .into_iter()
+            .map(|(item, (_, record))| (item, Arc::unwrap_or_clone(record)))
+            .collect(),
     };
     job.spec().map_err(|defects| damaged(defects.to_string()))?;
     Ok(job)

@@ -70,7 +70,7 @@ fn idle(token: u64) -> Record {
 }
 
 fn record(job: &str, item: u32, record: Record) -> Write {
-    Write::Record { job: name(job), item: Item(item), expect: None, record: Box::new(record) }
+    Write::Record { job: name(job), item: Item(item), expect: None, record: Arc::new(record) }
 }
 
 fn offset(job: &str, item: u32, data: &[u8]) -> Write {

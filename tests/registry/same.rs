@@ -2,6 +2,7 @@
 //! restart of the embedded store the same persistent ones.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -68,7 +69,7 @@ pub fn write() -> impl Strategy<Value = Write> {
             11 => Write::Elect { job, coordinator: coordinator("c"), expect: Epoch(version) },
             12 => Write::Abdicate { job, expect: Epoch(version) },
             13..=15 => {
-                Write::Record { job, item, expect: expect.map(Version), record: Box::new(record(version)) }
+                Write::Record { job, item, expect: expect.map(Version), record: Arc::new(record(version)) }
             }
             16 => Write::Offset { job, item, data: bytes("o") },
             17 => Write::Running { job, item, instance },

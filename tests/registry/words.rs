@@ -104,7 +104,7 @@ pub fn record(token: u64) -> Record {
 }
 
 pub fn write_record(item: u32, expect: Option<u64>, token: u64) -> Write {
-    let record = Box::new(record(token));
+    let record = Arc::new(record(token));
     Write::Record { job: j(), item: Item(item), expect: expect.map(Version), record }
 }
 

@@ -122,7 +122,7 @@ mod tests {
         let mut job = JobState { cache: Cache::of(view.clone()), ..JobState::default() };
         for (item, second, outcome) in [(0, 10, Outcome::Succeeded), (1, 20, Outcome::Failed)] {
             let record = ended(Time::from_seconds(second), outcome, &instance);
-            job.cache.put_record(Item(item), Version(0), record);
+            job.cache.put_record(Item(item), Version(0), record.into());
         }
         job.shown.had_turn();
         machine.jobs.put(name.clone(), job);

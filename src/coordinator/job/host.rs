@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rosterd_domain::id::{InstanceId, Item, JobName, Version, WorkerId};
-use rosterd_domain::item::Record;
+use rosterd_domain::id::{InstanceId, Item, JobName, WorkerId};
+use rosterd_domain::item::{Record, Records};
 use rosterd_domain::plan::{Facts, Hosted};
 use rosterd_domain::time::Time;
 use rosterd_domain::view::Job;
@@ -197,7 +197,7 @@ impl JobTurn<'_> {
 fn needed<'a>(
     hosted: &'a BTreeMap<InstanceId, WorkerId>,
     view: &Job,
-    records: &BTreeMap<Item, (Version, Record)>,
+    records: &Records,
 ) -> BTreeMap<&'a InstanceId, &'a WorkerId> {
     // With failover a run may go to any of them.
     if view.rules.failover || hosted.len() <= view.rules.items as usize {
@@ -213,8 +213,8 @@ fn needed<'a>(
 
 #[cfg(test)]
 mod tests {
-    use rosterd_domain::id::{ServerAddress, Token};
-    use rosterd_domain::item::{Running, Source, State};
+    use rosterd_domain::id::{ServerAddress, Token, Version};
+    use rosterd_domain::item::{Record, Running, Source, State};
     use rosterd_domain::sharding::Sharding;
     use rosterd_domain::strategy::Assignment;
 
@@ -242,7 +242,7 @@ mod tests {
             deaths: 0,
         };
         let record = Record { state: State::Running(run), ..Record::new(Token(1), Time::from_seconds(1)) };
-        let records = BTreeMap::from([(Item(0), (Version(0), record))]);
+        let records = BTreeMap::from([(Item(0), (Version(0), record.into()))]);
         let named = |view: &Job| {
             needed(&hosted, view, &records).into_values().map(|id| id.to_string()).collect::<Vec<_>>()
         };

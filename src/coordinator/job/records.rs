@@ -1,5 +1,7 @@
 //! The cached records of a job's items, and the slots of workers that they take.
 
+use std::sync::Arc;
+
 use rosterd_domain::id::{Item, JobName, Token, Version};
 use rosterd_domain::item::Record;
 use rosterd_domain::mutants;
@@ -30,7 +32,7 @@ impl JobTurn<'_> {
         job: &mut JobState,
         item: Item,
         version: Version,
-        record: Record,
+        record: Arc<Record>,
     ) {
         let before =
             job.cache.record(item).and_then(|(_, before)| before.running()).map(|run| run.worker.clone());
@@ -63,7 +65,7 @@ impl JobTurn<'_> {
         name: &JobName,
         job: &mut JobState,
         item: Item,
-        (version, record): (Version, Record),
+        (version, record): (Version, Arc<Record>),
     ) {
         let ended = record.last.as_ref().filter(|last| last.reported);
         // Only the report of the run's own worker contains the offset.

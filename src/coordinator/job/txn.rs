@@ -1,5 +1,7 @@
 //! The building blocks of transactions about a job.
 
+use std::sync::Arc;
+
 use rosterd_domain::id::{Item, JobName, Version};
 use rosterd_domain::item::{ItemEvent, Record};
 use rosterd_domain::sharding::{Sharding, Stated};
@@ -55,5 +57,5 @@ pub(crate) fn applied(record: &Record, event: &ItemEvent) -> Record {
 }
 
 pub(crate) fn rewritten(job: &JobName, item: Item, version: Version, record: Record) -> Write {
-    Write::Record { job: job.clone(), item, expect: Some(version), record: Box::new(record) }
+    Write::Record { job: job.clone(), item, expect: Some(version), record: Arc::new(record) }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use rosterd_domain::id::{CoordinatorId, InstanceId, Item, JobName, ServerAddress};
-use rosterd_domain::item::{Counters, State};
+use rosterd_domain::item::{Counters, Record, State};
 use rosterd_domain::snapshot::{InstanceSeen, JobNodes, Snapshot};
 use rosterd_domain::time::{Mono, Time};
 use rosterd_domain::view::{Job, Timeline};
@@ -274,7 +274,7 @@ fn running_on(snapshot: &Snapshot) -> BTreeMap<InstanceId, u32> {
 
 /// `follows`: a scheduled time lies ahead.
 fn item_row(view: &Job, snapshot: &Snapshot, item: Item, follows: bool) -> Option<ItemRow> {
-    let record = snapshot.records.get(&item).map(|(_, record)| record.clone());
+    let record = snapshot.records.get(&item).map(|(_, record)| (**record).clone());
     if record.is_none() && item.0 >= view.rules.items {
         return None;
     }
@@ -282,7 +282,7 @@ fn item_row(view: &Job, snapshot: &Snapshot, item: Item, follows: bool) -> Optio
     let owner = view.sharding.owner(item).filter(|owner| view.instances.contains_key(*owner)).cloned();
     let parameter = view.spec.config().sharding_item_parameters.get(item).unwrap_or_default().to_string();
     let disabled = view.sharding.disabled_items.contains(&item);
-    let record = record.unwrap_or_else(|| rosterd_domain::item::Record::new(view.base, Time::default()));
+    let record = record.unwrap_or_else(|| Record::new(view.base, Time::default()));
     let surplus = item.0 >= view.rules.items;
     let status = match &record.state {
         State::Running(_) => ItemStatus::Running,

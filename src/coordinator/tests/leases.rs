@@ -216,7 +216,7 @@ fn records_that_name_someone_who_is_attached_nowhere_are_read_again() {
     };
     let record = Record { state: State::Running(run), ..Record::new(Token(1), now) };
     let mut state = JobState { cache: Cache::absent(), ..JobState::default() };
-    state.cache.put_record(Item(3), Version(0), record);
+    state.cache.put_record(Item(3), Version(0), record.into());
     machine.jobs.put(job.clone(), state);
     let attachment = Attachment {
         host: CoordinatorId::new("other").unwrap(),

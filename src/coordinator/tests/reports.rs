@@ -42,7 +42,7 @@ fn at_work() -> (Machine, WorkerId, JobName) {
     let record =
         Record { token: Token(5), state: State::Running(run), ..Record::new(Token(0), at(0.0).wall) };
     let mut job = JobState { cache: Cache::of(view), ..JobState::default() };
-    job.cache.put_record(Item(0), Version(1), record);
+    job.cache.put_record(Item(0), Version(1), record.into());
     machine.jobs.put(name.clone(), job);
     machine.workers.get_mut(&id).unwrap().ledger.run_began(&name, Item(0));
     (machine, id, name)

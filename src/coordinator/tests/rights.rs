@@ -133,7 +133,7 @@ fn at_work() -> (Machine, WorkerId, Attachment, JobName) {
     let record =
         Record { token: Token(5), state: State::Running(run), ..Record::new(Token(0), at(0.0).wall) };
     let mut job = JobState { cache: Cache::of(view), ..JobState::default() };
-    job.cache.put_record(Item(0), Version(1), record);
+    job.cache.put_record(Item(0), Version(1), record.into());
     job.dispatch.put_offset(Item(0), None);
     job.roster.join(&name, &instance, &id, &mut WorkerIndex::default());
     machine.jobs.put(name.clone(), job);

@@ -5,14 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::id::{Item, Token, Version};
-use crate::item::{Outcome, Record, Running};
+use crate::item::{Outcome, Record, Records, Running};
 use crate::plan::{Entry, Facts, Plan, Report, Reported};
 use crate::time::Time;
 use crate::txn::{Guard, Write};
 use crate::view::Job;
-
-/// Records with the versions at which they were read.
-pub type Records = BTreeMap<Item, (Version, Record)>;
 
 /// What is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +73,7 @@ impl<'a> Case<'a> {
 
     /// The record once the plan is committed.
     pub(super) fn after(&self, item: Item) -> Option<&'a Record> {
-        self.written(item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+        self.written(item).or_else(|| self.before.get(&item).map(|(_, record)| &**record))
     }
 
     /// The valid report on a run: one from another worker does not count, nor does a skip of a run that is not held.
@@ -181,7 +178,7 @@ impl<'a> Case<'a> {
             self.expect(read.is_some() && *expect == read, *item, || {
                 format!("the record is written at {expect:?}, it was read at {read:?}")
             });
-            let told = (expect.map_or(Version(0), Version::next), (**record).clone());
+            let told = (expect.map_or(Version(0), Version::next), record.clone());
             self.expect(written.insert(*item, told).is_none(), *item, || {
                 "its record is written twice".into()
             });

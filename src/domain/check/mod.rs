@@ -12,10 +12,11 @@ mod slots;
 mod story;
 
 pub use assigned::check_assign;
-pub use case::{Records, Violation};
+pub use case::Violation;
 
 use case::Case;
 
+use crate::item::Records;
 use crate::plan::{Facts, Plan};
 use crate::view::Job;
 

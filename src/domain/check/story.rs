@@ -12,7 +12,7 @@ pub(super) fn check(case: &mut Case<'_>, item: Item) {
     let Some((_, before)) = case.before.get(&item) else {
         return case.expect(case.entries(item).next().is_none(), item, || "it has no record".into());
     };
-    let mut story = Story { case, item, record: before.clone(), starts: 0 };
+    let mut story = Story { case, item, record: (**before).clone(), starts: 0 };
     story.silent();
     let entries: Vec<&Entry> = story.case.entries(item).collect();
     for entry in entries {

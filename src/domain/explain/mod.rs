@@ -12,8 +12,8 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{CoordinatorId, InstanceId, Item, JobName, Token, Version};
-use crate::item::Record;
+use crate::id::{CoordinatorId, InstanceId, Item, JobName, Token};
+use crate::item::{Record, Records};
 use crate::plan::Candidates;
 use crate::time::Time;
 use crate::view::Job;
@@ -173,13 +173,8 @@ struct Subject<'a> {
 }
 
 /// Explains an item; `None`: the job has no such item, and never had.
-pub fn explain(
-    job: &Job,
-    records: &BTreeMap<Item, (Version, Record)>,
-    item: Item,
-    facts: &Facts,
-) -> Option<Vec<Sentence>> {
-    let record = records.get(&item).map(|(_, record)| record);
+pub fn explain(job: &Job, records: &Records, item: Item, facts: &Facts) -> Option<Vec<Sentence>> {
+    let record = records.get(&item).map(|(_, record)| &**record);
     if item.0 >= job.rules.items && record.is_none() {
         return None;
     }

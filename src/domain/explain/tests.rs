@@ -9,7 +9,7 @@ use crate::id::{
     CoordinatorId, Epoch, Generation, InstanceId, Item, JobName, Revision, ServerAddress, Token, TriggerId,
     Version, WorkerId,
 };
-use crate::item::{Crashed, Ended, Outcome, Record, Running, Source, State};
+use crate::item::{Crashed, Ended, Outcome, Record, Records, Running, Source, State};
 use crate::sharding::Sharding;
 use crate::snapshot::{InstanceNode, InstanceSeen, JobNodes, Node, TriggerNode};
 use crate::strategy::Assignment;
@@ -31,7 +31,7 @@ fn instance(n: u32) -> InstanceId {
 /// Everything that is known when the question is asked.
 struct Scene {
     job: Job,
-    records: BTreeMap<Item, (Version, Record)>,
+    records: Records,
     facts: Facts,
 }
 
@@ -67,13 +67,13 @@ impl Scene {
             foreign_triggers: BTreeMap::new(),
         };
         let job = Job::decode(&JobName::new("report").unwrap(), &nodes).unwrap().unwrap();
-        let idle = |item| (Item(item), (Version(0), Record::new(Token(100), ago(30))));
+        let idle = |item| (Item(item), (Version(0), Record::new(Token(100), ago(30)).into()));
         let records = (0..4).map(idle).collect();
         let facts = Facts { now: noon().plus(Duration::from_secs(30)), ..Facts::default() };
         let mut scene = Self { job, records, facts };
         // Accounted for up to noon.
         for (_, record) in scene.records.values_mut() {
-            record.last_fire = noon();
+            Arc::make_mut(record).last_fire = noon();
         }
         scene.come(1);
         scene.come(2);
@@ -110,7 +110,7 @@ impl Scene {
     }
 
     fn record(&mut self, item: u32) -> &mut Record {
-        &mut self.records.get_mut(&Item(item)).unwrap().1
+        Arc::make_mut(&mut self.records.get_mut(&Item(item)).unwrap().1)
     }
 
     fn run(&self, n: u32, since: Time) -> Running {

@@ -1,10 +1,9 @@
 //! What an item does now, what it waits for, and when it runs next.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::id::{InstanceId, Item, Version};
-use crate::item::{Crashed, Record, Running, State};
+use crate::id::InstanceId;
+use crate::item::{Crashed, Record, Records, Running, State};
 use crate::ownership::Standing;
 use crate::time::Time;
 use crate::view::Timeline;
@@ -17,7 +16,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 impl Subject<'_> {
     /// What it does, and what it waits for.
-    pub(super) fn waits(&self, records: &BTreeMap<Item, (Version, Record)>) -> Vec<Sentence> {
+    pub(super) fn waits(&self, records: &Records) -> Vec<Sentence> {
         let Some(record) = self.record else {
             let text = "It has no record yet: the leader writes one, and nothing runs before.";
             return vec![Sentence::new(Part::Waits, text)];
@@ -202,7 +201,7 @@ impl Subject<'_> {
     }
 
     /// A scheduled time that has passed, and has neither started nor been recorded.
-    fn due(&self, record: &Record, records: &BTreeMap<Item, (Version, Record)>) -> Option<Sentence> {
+    fn due(&self, record: &Record, records: &Records) -> Option<Sentence> {
         let now = self.facts.now;
         if self.job.paused || self.job.rules.disabled || self.job.sharding.disabled_items.contains(&self.item)
         {
@@ -238,7 +237,7 @@ impl Subject<'_> {
         Some(format!("its coordinator {host} fires nothing, since {why}"))
     }
 
-    fn slots(&self, owner: &InstanceId, records: &BTreeMap<Item, (Version, Record)>) -> String {
+    fn slots(&self, owner: &InstanceId, records: &Records) -> String {
         let slots =
             self.job.instances.get(owner).and_then(|seen| seen.node.as_ref()).map_or(0, |node| node.slots);
         let runs = records.values().filter_map(|(_, record)| record.running());

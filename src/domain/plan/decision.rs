@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::waiting::Waiting;
-use crate::id::{InstanceId, Item, Token, Version};
-use crate::item::{Missed, Outcome, Record, Running};
+use crate::id::{InstanceId, Item, Token};
+use crate::item::{Missed, Outcome, Records, Running};
 use crate::time::Time;
 use crate::txn::Txn;
 
@@ -53,7 +53,7 @@ pub struct Plan {
     /// The transaction; empty when there is nothing to do.
     pub txn: Txn,
     /// The records as they are after the commit, with their versions.
-    pub records: BTreeMap<Item, (Version, Record)>,
+    pub records: Records,
     /// For the history.
     pub entries: Vec<Entry>,
     /// For people; empty unless [`super::Facts::explain`].

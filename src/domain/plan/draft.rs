@@ -2,11 +2,12 @@
 //! it is private to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::waiting::Wanted;
 use super::{Entry, Facts, FireResult, Hosted, Plan, Reason};
 use crate::id::{InstanceId, Item, JobName, Version};
-use crate::item::{ItemEvent, Record, Running};
+use crate::item::{ItemEvent, Record, Records, Running};
 use crate::mutants;
 use crate::time::Time;
 use crate::txn::{Guard, Purpose, Write};
@@ -18,7 +19,7 @@ const MOST_LEFT: usize = 128 * 1024;
 pub(super) struct Draft<'a> {
     pub(super) job: &'a Job,
     pub(super) facts: &'a Facts<'a>,
-    pub(super) before: &'a BTreeMap<Item, (Version, Record)>,
+    pub(super) before: &'a Records,
     pub(super) changed: BTreeMap<Item, Record>,
     pub(super) timeline: Timeline<'a>,
     /// The instances hosted here, ascending.
@@ -50,11 +51,7 @@ pub(super) struct Seat<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(
-        job: &'a Job,
-        before: &'a BTreeMap<Item, (Version, Record)>,
-        facts: &'a Facts<'a>,
-    ) -> Self {
+    pub(super) fn new(job: &'a Job, before: &'a Records, facts: &'a Facts<'a>) -> Self {
         let seat = |(instance, hosted): (&'a InstanceId, &'a Hosted)| {
             let alive = hosted.ready && !facts.dead.contains(&hosted.worker);
             let eligible = alive && job.is_enabled(instance);
@@ -81,7 +78,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn record(&self, item: Item) -> Option<&Record> {
-        self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| record))
+        self.changed.get(&item).or_else(|| self.before.get(&item).map(|(_, record)| &**record))
     }
 
     /// The seat of the item's owner, if it is hosted here.
@@ -206,8 +203,8 @@ impl<'a> Draft<'a> {
             if before.is_some_and(|(_, before)| before.misfire.is_some()) != marked {
                 mirrors.push(Write::Misfire { job: job.clone(), item, marked });
             }
-            let boxed = Box::new(record.clone());
-            writes.push(Write::Record { job: job.clone(), item, expect, record: boxed });
+            let record = Arc::new(record);
+            writes.push(Write::Record { job: job.clone(), item, expect, record: record.clone() });
             records.push((item, (expect.map_or(Version(0), Version::next), record)));
         }
         writes.append(&mut mirrors);

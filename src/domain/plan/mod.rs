@@ -23,8 +23,6 @@ mod start;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
-
 pub use assign::Assigned;
 pub use decision::{Entry, FireResult, Plan, Reason};
 pub use facts::{Facts, Hosted, Progressed, Report, Reported};
@@ -36,13 +34,12 @@ pub use waiting::{Class, Waiting};
 use draft::Draft;
 
 pub use crate::candidates::Candidates;
-use crate::id::{Item, Version};
-use crate::item::Record;
+use crate::item::Records;
 pub use crate::ownership::Why;
 use crate::view::Job;
 
 /// Decides what this host does for the job now.
-pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Facts<'_>) -> Plan {
+pub fn host(job: &Job, records: &Records, facts: &Facts<'_>) -> Plan {
     let mut draft = Draft::new(job, records, facts);
     complete::complete(&mut draft);
     crash::crash(&mut draft);
@@ -67,7 +64,7 @@ pub fn host(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Fact
 /// Decides what this host can start ahead of time: the runs of a scheduled time that is about to come, [`Facts::now`].
 /// They are recorded as running since then, and must not be sent before. Everything else is left to [`host`], at that
 /// time.
-pub fn ahead(job: &Job, records: &BTreeMap<Item, (Version, Record)>, facts: &Facts<'_>) -> Plan {
+pub fn ahead(job: &Job, records: &Records, facts: &Facts<'_>) -> Plan {
     let mut draft = Draft::new(job, records, facts);
     ahead::ahead(&mut draft);
     let plan = draft.finish();

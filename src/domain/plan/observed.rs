@@ -2,26 +2,18 @@
 //! with the feature `observed`, and only on threads that asked for it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use super::assign::Assigned;
 use super::decision::Plan;
 use super::facts::Facts;
 use crate::candidates::Candidates;
-use crate::id::{Item, Version};
-use crate::item::Record;
+use crate::item::Records;
 use crate::view::Job;
 
 /// A plan, and what it was made from.
 pub enum Observed<'a> {
     /// A host's plan, for now or for a scheduled time that is about to come.
-    Host {
-        job: &'a Job,
-        records: &'a BTreeMap<Item, (Version, Record)>,
-        facts: &'a Facts<'a>,
-        plan: &'a Plan,
-        ahead: bool,
-    },
+    Host { job: &'a Job, records: &'a Records, facts: &'a Facts<'a>, plan: &'a Plan, ahead: bool },
     /// A leader's plan.
     Leader { job: &'a Job, candidates: &'a Candidates, assigned: &'a Assigned },
 }

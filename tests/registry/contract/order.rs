@@ -16,7 +16,7 @@ pub async fn transactions_are_applied_in_the_order_of_hand_over(backend: &mut im
         assert!(last.is_none_or(|last| revision < last));
         last = Some(revision);
     }
-    assert_eq!(snapshot(registry).await.records[&Item(0)], (Version(500), record(500)));
+    assert_eq!(snapshot(registry).await.records[&Item(0)], (Version(500), record(500).into()));
 }
 
 pub async fn a_read_sees_what_was_acknowledged(backend: &mut impl Backend) {

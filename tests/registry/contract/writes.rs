@@ -149,7 +149,7 @@ pub async fn records_are_written_at_the_version_read(backend: &mut impl Backend)
     refused(registry, txn([], [write_record(0, Some(0), 9)])).await;
     refused(registry, txn([], [write_record(1, Some(0), 9)])).await;
     let records = snapshot(registry).await.records;
-    assert_eq!(records.into_iter().collect::<Vec<_>>(), [(Item(0), (Version(1), record(8)))]);
+    assert_eq!(records.into_iter().collect::<Vec<_>>(), [(Item(0), (Version(1), record(8).into()))]);
 }
 
 pub async fn mirrors_are_not_a_precondition(backend: &mut impl Backend) {

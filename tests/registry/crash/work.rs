@@ -1,6 +1,8 @@
 //! The work of the recorded process: transactions of several writes each, always the same ones, so that after a crash
 //! the state must be exactly that after some number of them, and not before the last acknowledged one.
 
+use std::sync::Arc;
+
 use rosterd_domain::id::{Item, JobName, Version};
 use rosterd_domain::txn::{Commit, Guard, Txn, Write};
 use rosterd_registry::Registry;
@@ -30,7 +32,7 @@ pub fn transactions(life: usize) -> Vec<Txn> {
         let first = rng.index(ITEMS as usize);
         for item in [first, (first + 1) % ITEMS as usize] {
             let expect: Option<u64> = versions[item];
-            let record = Box::new(record(expect.map_or(1, |version| version + 2)));
+            let record = Arc::new(record(expect.map_or(1, |version| version + 2)));
             let job = name.clone();
             writes.push(Write::Record { job, item: Item(item as u32), expect: expect.map(Version), record });
             versions[item] = Some(expect.map_or(0, |version| version + 1));

@@ -223,7 +223,10 @@ async fn a_write_on_its_way_when_the_connection_is_lost_is_unknown() {
         until_state(&mut hints, SessionState::Suspended).await;
         proxy.set(Way::Open);
         // A read shows the outcome.
-        assert_eq!(snapshot(&registry).await.records[&Item(0)], (Version(round + 1), record(round + 2)));
+        assert_eq!(
+            snapshot(&registry).await.records[&Item(0)],
+            (Version(round + 1), record(round + 2).into())
+        );
     }
 }
 

@@ -1,10 +1,9 @@
 //! The leader's assignments, and the mirrors of them that tools read.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Item, JobName, ServerAddress, Version};
-use rosterd_domain::item::Record;
+use rosterd_domain::item::{Record, Records};
 use rosterd_domain::plan::Candidates;
 use rosterd_domain::txn::{Guard, Purpose, Write};
 use rosterd_domain::view::Job;
@@ -68,15 +67,15 @@ impl LeaderTurn<'_, '_> {
     pub(crate) fn new_records(&mut self, name: &JobName, job: &mut JobState, view: &Arc<Job>) -> bool {
         let missing = (0..view.rules.items).map(Item).filter(|item| !job.cache.records().contains_key(item));
         let (base, now) = (view.base, self.io.now.wall);
-        let new: BTreeMap<Item, (Version, Record)> =
-            missing.take(CHUNK).map(|item| (item, (Version(0), Record::new(base, now)))).collect();
+        let record = Arc::new(Record::new(base, now));
+        let new: Records = missing.take(CHUNK).map(|item| (item, (Version(0), record.clone()))).collect();
         if new.is_empty() {
             return false;
         }
         let mut txn = led(Purpose::Records, view);
         txn.guard(Guard::Generation(name.clone(), view.generation));
         for (item, (_, record)) in &new {
-            let record = Box::new(record.clone());
+            let record = record.clone();
             txn.write(Write::Record { job: name.clone(), item: *item, expect: None, record });
             // Its mirror had no parent when the item was disabled.
             if view.sharding.disabled_items.contains(item) {

@@ -58,7 +58,7 @@ impl JobTurn<'_> {
         for item in items {
             if let Some((version, record)) = job.cache.record(*item) {
                 let (version, record) = (Version::next(*version), applied(record, &ItemEvent::Release));
-                self.put_record(name, job, *item, version, record);
+                self.put_record(name, job, *item, version, Arc::new(record));
                 self.dispatch(name, job, *item);
             }
         }
@@ -382,7 +382,7 @@ fn release(name: &JobName, job: &JobState, view: &Job, items: &[Item]) -> Txn {
     let mut txn = led(Purpose::Release, view);
     for item in items {
         if let Some((version, record)) = job.cache.record(*item) {
-            let record = Box::new(applied(record, &ItemEvent::Release));
+            let record = Arc::new(applied(record, &ItemEvent::Release));
             txn.write(Write::Record { job: name.clone(), item: *item, expect: Some(*version), record });
             txn.write(Write::Started { job: name.clone(), item: *item, present: false });
         }

@@ -1,10 +1,9 @@
 //! The stored state of a job as far as it is known, and which parts may be outdated.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rosterd_domain::id::{Generation, Item, Version};
-use rosterd_domain::item::Record;
+use rosterd_domain::item::{Record, Records};
 use rosterd_domain::snapshot::Switches;
 use rosterd_domain::view::Job;
 
@@ -83,7 +82,7 @@ pub(crate) struct Cache {
     /// The job existed at some time.
     existed: bool,
     /// The records of all its items; own writes keep those of hosted items up to date.
-    records: BTreeMap<Item, (Version, Record)>,
+    records: Records,
     /// The marks of disabled items may have changed.
     switches_stale: bool,
     /// The marks as read, to be handled.
@@ -195,19 +194,19 @@ impl Cache {
 
     // ---- its records
 
-    pub(crate) fn records(&self) -> &BTreeMap<Item, (Version, Record)> {
+    pub(crate) fn records(&self) -> &Records {
         &self.records
     }
 
-    pub(crate) fn record(&self, item: Item) -> Option<&(Version, Record)> {
+    pub(crate) fn record(&self, item: Item) -> Option<&(Version, Arc<Record>)> {
         self.records.get(&item)
     }
 
-    pub(crate) fn put_record(&mut self, item: Item, version: Version, record: Record) {
+    pub(crate) fn put_record(&mut self, item: Item, version: Version, record: Arc<Record>) {
         self.records.insert(item, (version, record));
     }
 
-    pub(crate) fn drop_record(&mut self, item: Item) -> Option<(Version, Record)> {
+    pub(crate) fn drop_record(&mut self, item: Item) -> Option<(Version, Arc<Record>)> {
         self.records.remove(&item)
     }
 

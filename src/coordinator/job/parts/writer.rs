@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rosterd_domain::id::{InstanceId, Item, Version, WorkerId};
-use rosterd_domain::item::Record;
+use rosterd_domain::id::{InstanceId, Item, WorkerId};
+use rosterd_domain::item::Records;
 use rosterd_domain::plan::Plan;
 use rosterd_domain::time::{Mono, Time};
 
@@ -163,7 +163,7 @@ pub(crate) enum Intent {
     /// A new assignment.
     Assign(Box<Planned>),
     /// Records of new items.
-    NewRecords(BTreeMap<Item, (Version, Record)>),
+    NewRecords(Records),
     /// `instance` mirrors.
     Mirrors(Vec<Item>),
     /// Commands were executed, or have nothing left to do.

@@ -33,7 +33,7 @@ fn started(change: impl FnOnce(&mut World)) -> Vec<u32> {
 }
 
 fn state(world: &mut World, item: u32, state: State) {
-    world.records.get_mut(&Item(item)).unwrap().1.state = state;
+    world.record_mut(Item(item)).state = state;
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn nothing_is_started_ahead_that_may_not_start_at_all() {
 #[test]
 fn an_item_with_anything_else_to_settle_is_not_started_ahead() {
     let before = noon();
-    assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.misfire = Some(before)), [1]);
-    assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.last_fire.0 -= 60_000), [1]);
-    assert_eq!(started(|world| world.records.get_mut(&Item(0)).unwrap().1.last_fire.0 += 60_000), [1]);
+    assert_eq!(started(|world| world.record_mut(Item(0)).misfire = Some(before)), [1]);
+    assert_eq!(started(|world| world.record_mut(Item(0)).last_fire.0 -= 60_000), [1]);
+    assert_eq!(started(|world| world.record_mut(Item(0)).last_fire.0 += 60_000), [1]);
     let crashed = |fire| Crashed { fire, instance: instance(5), since: fire, held: false, deaths: 0 };
     assert_eq!(started(|world| state(world, 0, State::Crashed(crashed(before)))), [1]);
     let disabled = |world: &mut World| world.job.sharding.disabled_items.extend([Item(0)]);

@@ -1,5 +1,7 @@
 //! The checker finds errors: correct plans are changed, each in one way.
 
+use std::sync::Arc;
+
 use super::world::{World, instance, job, noon, worker};
 use crate::check::check;
 use crate::id::{Item, JobName, Token, Version};
@@ -19,7 +21,7 @@ fn world() -> World {
     let fired = world.records[&Item(0)].clone();
     world.now = Time(noon().0 + 120_000);
     let idle = Record { token: fired.1.token, ..Record::new(Token(101), Time(noon().0 + 60_000)) };
-    world.records.insert(Item(0), (Version(9), idle));
+    world.records.insert(Item(0), (Version(9), idle.into()));
     let report = Report {
         token: Token(101),
         worker: worker(0),
@@ -51,8 +53,8 @@ fn change(plan: &mut Plan, item: u32, with: fn(&mut Record)) {
         if let Write::Record { item: of, record, .. } = write
             && of.0 == item
         {
-            with(record);
-            plan.records.get_mut(of).unwrap().1 = (**record).clone();
+            with(Arc::make_mut(record));
+            plan.records.get_mut(of).unwrap().1 = record.clone();
         }
     }
 }
@@ -154,7 +156,7 @@ fn a_scheduled_time_during_a_run_waits_only_if_it_was_first() {
             cancelled: false,
             deaths: 0,
         };
-        world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
+        world.record_mut(Item(0)).state = State::Running(run);
         let nothing = Plan { next: Some(Time(due.0 + 10_001)), ..Plan::default() };
         check(&world.job, &world.records, &world.facts(), &nothing)
     };
@@ -298,7 +300,7 @@ fn slots_are_given_in_turn() {
     wrong(1, Some(Class::Misfire), &[0], &[1], "it takes a slot on 10.0.0.0@-@a out of turn");
     // Between the two: after the misfire of one, before the scheduled time of the other.
     let mut marked = two_due();
-    marked.records.get_mut(&Item(0)).unwrap().1.misfire = Some(Time(noon().0 - 3_600_000));
+    marked.record_mut(Item(0)).misfire = Some(Time(noon().0 - 3_600_000));
     let between = in_turn_of(marked, 2, Some(Class::Misfire), &[0, 1], &[]);
     assert!(between.contains("item 1: it takes a slot on 10.0.0.0@-@a out of turn"), "{between}");
     wrong(2, None, &[0], &[1], "it waits while 10.0.0.0@-@a has a free slot");
@@ -312,7 +314,7 @@ fn crashed(free: u32, waiting: &[(Class, u32)], elsewhere: Option<Class>) -> Str
     world.job.rules.failover = true;
     let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: false, deaths: 0 };
     let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
-    world.records.insert(Item(0), (Version(9), record));
+    world.records.insert(Item(0), (Version(9), record.into()));
     // The other crashed runs crashed earlier.
     let line = |class, item, job: &str| Waiting {
         class,
@@ -391,8 +393,8 @@ fn the_result_of_a_scheduled_time_is_right_in_its_own_state_alone() {
             deaths: 0,
         };
         let (_, record) = &world.records[&Item(0)];
-        let record = Record { state: State::Running(run), ..record.clone() };
-        world.records.insert(Item(0), (Version(9), record));
+        let record = Record { state: State::Running(run), ..(**record).clone() };
+        world.records.insert(Item(0), (Version(9), record.into()));
     };
     let misfires = |world: &mut World| world.job.rules.misfire = true;
     let full = |world: &mut World| world.hosted.values_mut().for_each(|hosted| hosted.free = 0);
@@ -466,7 +468,7 @@ fn a_scheduled_time_at_the_start_of_a_run_finds_the_item_busy() {
             cancelled: false,
             deaths: 0,
         };
-        world.records.get_mut(&Item(0)).unwrap().1.state = State::Running(run);
+        world.record_mut(Item(0)).state = State::Running(run);
         world
     };
     let (result, wrong) = elsewhere(&begun(due), &begun(Time(due.0 + 1)));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::world::{World, give, instance, job, worker};
@@ -157,8 +158,8 @@ impl Stage {
     }
 
     fn item(&mut self, item: Item, mut words: &[&str]) {
-        let fresh = (Version(0), Record::new(Token(100), self.world().now));
-        let record = &mut self.world().records.entry(item).or_insert(fresh).1;
+        let fresh = (Version(0), Record::new(Token(100), self.world().now).into());
+        let record = Arc::make_mut(&mut self.world().records.entry(item).or_insert(fresh).1);
         while !words.is_empty() {
             words = match words {
                 ["last", at, rest @ ..] => {
@@ -238,7 +239,7 @@ impl Stage {
         let slots = self.slots.clone();
         let world = self.world();
         for (instance, hosted) in &mut world.hosted {
-            let running = |(_, record): &&(Version, Record)| {
+            let running = |(_, record): &&(Version, Arc<Record>)| {
                 record.running().is_some_and(|run| run.instance == *instance)
             };
             let used = world.records.values().filter(running).count();

@@ -61,7 +61,7 @@ fn a_last_fire_in_the_future_is_set_back_where_no_clock_can_be_right() {
             world.job.triggers.insert(Item(0), trigger);
         }
         let last = Time(world.now.0 + ahead);
-        world.records.insert(Item(0), (Version(3), Record::new(Token(100), last)));
+        world.records.insert(Item(0), (Version(3), Record::new(Token(100), last).into()));
         let plan = world.plan();
         plan.records.get(&Item(0)).map(|(_, record)| record.last_fire == world.now)
     };
@@ -83,7 +83,7 @@ fn a_run_that_ended_is_not_run_again_when_its_worker_dies() {
     world.hosted.remove(&instance(0));
     world.dead = BTreeSet::from([worker(0)]);
     for outcome in [Outcome::Succeeded, Outcome::Failed, Outcome::Crashed] {
-        world.records.get_mut(&Item(0)).unwrap().1.last = Some(Ended {
+        world.record_mut(Item(0)).last = Some(Ended {
             token: Token(100),
             fire: noon(),
             source: Source::NormalTrigger,
@@ -124,9 +124,9 @@ fn a_crashed_run_goes_where_most_room_is() {
         }
         let crashed = Crashed { fire: noon(), instance: instance(2), since: noon(), held: false, deaths: 0 };
         let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
-        world.records.insert(Item(2), (Version(9), record));
+        world.records.insert(Item(2), (Version(9), record.into()));
         let record = Record { misfire: marked.then(noon), ..Record::new(Token(107), noon()) };
-        world.records.insert(Item(0), (Version(9), record));
+        world.records.insert(Item(0), (Version(9), record.into()));
         let plan = world.plan();
         let took = plan.entries.iter().find_map(|entry| match entry {
             Entry::Started { item: Item(2), run, .. } => Some(run.instance.clone()),
@@ -151,7 +151,9 @@ fn a_crashed_run_is_held_again_until_its_fire_is_answered() {
         (world.job.rules.failover, world.job.rules.guarantee_started) = (true, true);
         let crashed = Crashed { fire: noon(), instance: instance(1), since: noon(), held: before, deaths: 0 };
         let record = Record::new(Token(106), noon());
-        world.records.insert(Item(0), (Version(9), Record { state: State::Crashed(crashed), ..record }));
+        world
+            .records
+            .insert(Item(0), (Version(9), Record { state: State::Crashed(crashed), ..record }.into()));
         world.job.announced.extend(announced.map(|(later, answered)| {
             (Stage::Started, Announced { fire: Time(noon().0 + later), answered, ..Announced::default() })
         }));

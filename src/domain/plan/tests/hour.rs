@@ -3,6 +3,7 @@
 //! exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
@@ -11,7 +12,7 @@ use proptest::sample::select;
 use super::world::{World, instance, job, noon, worker};
 use crate::check::check_assign;
 use crate::id::{InstanceId, Item, Token, TriggerId, Version};
-use crate::item::{Missed, Outcome, Record, Source, State};
+use crate::item::{Missed, Outcome, Record, Records, Source, State};
 use crate::plan::{Candidates, Entry, FireResult, Plan, Report, Reported, assign};
 use crate::sharding::Gap;
 use crate::snapshot::TriggerNode;
@@ -234,7 +235,7 @@ impl Hour {
     fn look(&mut self) {
         self.assign();
         for (instance, hosted) in &mut self.world.hosted {
-            let running = |(_, record): &&(Version, Record)| {
+            let running = |(_, record): &&(Version, Arc<Record>)| {
                 record.running().is_some_and(|run| run.instance == *instance)
             };
             let used = self.world.records.values().filter(running).count()
@@ -265,12 +266,15 @@ impl Hour {
         }
         for item in (0..self.world.job.rules.items).map(Item) {
             let now = self.world.now;
-            self.world.records.entry(item).or_insert_with(|| (Version(0), Record::new(Token(100), now)));
+            self.world
+                .records
+                .entry(item)
+                .or_insert_with(|| (Version(0), Record::new(Token(100), now).into()));
             self.created.entry(item).or_insert(now);
         }
     }
 
-    fn tell(&mut self, before: &BTreeMap<Item, (Version, Record)>, plan: &Plan) {
+    fn tell(&mut self, before: &Records, plan: &Plan) {
         let mut last: BTreeMap<Item, Time> =
             before.iter().map(|(item, (_, record))| (*item, record.last_fire)).collect();
         for (item, _, run) in &plan.unmonitored {

@@ -330,7 +330,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         let offset = offset.then(|| [1u8, 2].into());
         world.reports.insert(item, Report { token, worker, ended: *ended, offset });
     }
-    world.records.insert(item, (Version(9), record));
+    world.records.insert(item, (Version(9), record.into()));
     if let Some(ago) = slice.trigger {
         let node = TriggerNode { id: TriggerId::new("asked").unwrap(), at: before(ago) };
         world.job.triggers.insert(item, node);

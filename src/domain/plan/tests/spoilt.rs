@@ -1,5 +1,6 @@
 //! The checker finds every single change of a correct plan, and of the state that such a plan depends on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::{ProptestConfig, proptest};
@@ -51,9 +52,10 @@ fn changes(plan: &Plan, now: Time) -> Vec<Changed<Plan>> {
         if let Write::Record { item, record: written, .. } = write {
             put(format!("{write:?} twice"), &|p| p.txn.writes.push(write.clone()));
             for (what, other) in other_records(written) {
+                let other = Arc::new(other);
                 put(format!("the record of {item} with {what}"), &|p| {
                     if let Write::Record { record, .. } = &mut p.txn.writes[n] {
-                        **record = other.clone();
+                        *record = other.clone();
                     }
                     p.records.get_mut(item).unwrap().1 = other.clone();
                 });
@@ -408,7 +410,7 @@ fn of_a_start(plan: &Plan, item: Item, run: &Running, put: &mut impl FnMut(Strin
             if run.fire < run.since {
                 put("it is too old", &|w| w.job.rules.catch_up = Duration::ZERO);
             }
-            put("it is not marked first", &|w| w.records.get_mut(&item).unwrap().1.misfire = Some(Time(1)));
+            put("it is not marked first", &|w| w.record_mut(item).misfire = Some(Time(1)));
             put("it is not due at all", &|w| (w.job.rules.schedule, w.job.rules.before) = (None, Vec::new()));
         }
         Source::Misfire => put("the job is paused", &|w| w.job.paused = true),

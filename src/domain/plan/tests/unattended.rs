@@ -29,7 +29,7 @@ fn found(world: &World, leads: bool, hosts: &[usize]) -> Unattended {
 #[test]
 fn a_leader_tells_of_what_has_no_owner_and_a_host_of_what_it_hosts() {
     let mut world = world();
-    world.records.get_mut(&Item(1)).unwrap().1.last_fire = seconds(4);
+    world.record_mut(Item(1)).last_fire = seconds(4);
     let none = Unattended::default();
     assert_eq!(found(&world, true, &[]), none, "others host both");
     assert_eq!(found(&world, false, &[1]), Unattended { waits_since: Some(seconds(5)), ..none });

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::check::{Records, check};
+use crate::check::check;
 use crate::id::{Epoch, Generation, InstanceId, Item, JobName, Revision, Token, Version, WorkerId};
-use crate::item::Record;
+use crate::item::{Record, Records};
 use crate::plan::{Entry, Facts, Hosted, Plan, Progressed, Report, host};
 use crate::snapshot::{InstanceNode, InstanceSeen, JobNodes, Node};
 use crate::strategy::Assignment;
@@ -97,10 +97,14 @@ pub(super) struct World {
 }
 
 impl World {
+    pub(super) fn record_mut(&mut self, item: Item) -> &mut Record {
+        Arc::make_mut(&mut self.records.get_mut(&item).unwrap().1)
+    }
+
     /// Each item is idle, never ran, and is owned by the instance named for it; all have a slot for each item.
     pub(super) fn new(mut job: Job, owners: &[usize], now: Time) -> Self {
         give(&mut job, owners);
-        let fresh = |item| (Item(item), (Version(0), Record::new(Token(100), now)));
+        let fresh = |item| (Item(item), (Version(0), Record::new(Token(100), now).into()));
         let mut world = Self {
             records: (0..job.rules.items).map(fresh).collect(),
             job,
