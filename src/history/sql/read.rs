@@ -44,14 +44,19 @@ impl Shelf {
     /// A file that no coordinator of this version has opened yet may have other indices.
     pub(crate) fn of_this_version(self, path: &Path) -> Result<Self, HistoryError> {
         let version: i64 = self.db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version == signed(STEPS.len() as u64) {
+        let known = signed(STEPS.len() as u64);
+        if version == known {
             return Ok(self);
         }
+        let remedy = match version < known {
+            true => {
+                "start a coordinator of this version with it once, or read it with the version that wrote it"
+            }
+            false => "read it with the version that wrote it",
+        };
         Err(HistoryError::Unavailable(format!(
-            "{} has schema {version}, and this program reads schema {}: start a coordinator of this version with it \
-             once, or read it with the version that wrote it",
-            path.display(),
-            STEPS.len()
+            "{} has schema {version}, and this program reads schema {known}: {remedy}",
+            path.display()
         )))
     }
 

@@ -125,6 +125,9 @@ async fn a_file_of_a_newer_version_is_set_aside_unharmed() {
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch("CREATE TABLE later (a); PRAGMA user_version = 99").unwrap();
     drop(db);
+    // Who only reads it is not told to start a coordinator, which would set it aside.
+    let refused = crate::History::look_at(&path).last_runs(&job(), 1).await.unwrap_err().to_string();
+    assert!(refused.ends_with(": read it with the version that wrote it"), "{refused}");
     let mut desk = Desk::at(dir, Options::default());
     desk.record(&one(0), None);
     assert_eq!(desk.all().await.len(), 1);
