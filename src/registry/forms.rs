@@ -20,8 +20,8 @@ pub(crate) const ENABLED: &str = "ENABLED";
 /// Data of `instances/{id}` with which older tools request a run.
 const TRIGGER: &[u8] = b"TRIGGER";
 
-/// Longer than the JSON of nearly all records.
-const RECORD: usize = 1024;
+/// The approximate size of a record's JSON.
+const RECORD: usize = 640;
 
 /// A fault for tests: write as a coordinator of a later version would, with fields that this version does not know.
 #[cfg(feature = "mutants")]
@@ -43,13 +43,10 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<Arc<[u8]>, String> {
         let value = serde_json::to_value(value).map_err(unwritable)?;
         return Ok(text(&later::written(value).to_string()));
     }
-    let mut room = [0; RECORD];
-    let mut rest = &mut room[..];
-    if serde_json::to_writer(&mut rest, value).is_ok() {
-        let end = RECORD - rest.len();
-        return Ok(Arc::from(&room[..end]));
-    }
-    serde_json::to_vec(value).map(Arc::from).map_err(unwritable)
+    // Room for a whole record, since a buffer that grows is copied each time.
+    let mut out = Vec::with_capacity(RECORD);
+    serde_json::to_writer(&mut out, value).map_err(unwritable)?;
+    Ok(Arc::from(out))
 }
 
 /// JSON of ours that is already text.

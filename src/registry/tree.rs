@@ -115,7 +115,7 @@ pub(crate) struct Node {
 impl Node {
     /// The node at this relative path.
     pub(crate) fn below(&self, relative: &str) -> Option<&Self> {
-        relative.split('/').try_fold(self, |node, name| node.children.get(name))
+        names(relative).try_fold(self, |node, name| node.children.get(name))
     }
 
     /// The children, in order, of the node at this relative path; empty if it does not exist.
@@ -228,11 +228,12 @@ impl Tree {
     }
 
     fn find(&self, path: &str) -> Option<&Node> {
-        names(path).try_fold(&self.root, |node, name| node.children.get(name))
+        path.strip_prefix('/').map_or(Some(&self.root), |relative| self.root.below(relative))
     }
 
     fn find_mut(&mut self, path: &str) -> Option<&mut Node> {
-        names(path).try_fold(&mut self.root, |node, name| node.children.get_mut(name))
+        let Some(relative) = path.strip_prefix('/') else { return Some(&mut self.root) };
+        names(relative).try_fold(&mut self.root, |node, name| node.children.get_mut(name))
     }
 
     fn parent(&self, path: &Path) -> Option<&Node> {
@@ -278,9 +279,9 @@ impl Tree {
     }
 }
 
-/// The names of a path. They are few and short, so that a plain loop is quicker than a string searcher.
-fn names(path: &str) -> impl Iterator<Item = &str> {
-    let mut rest = path.strip_prefix('/');
+/// The names of a relative path. They are few and short, so that a plain loop is quicker than a string searcher.
+fn names(relative: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(relative);
     std::iter::from_fn(move || {
         let path = rest?;
         let end = path.bytes().position(|byte| byte == b'/');

@@ -33,7 +33,7 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// How often events are taken while more are awaited; their times may be later by this. To be woken for each would cost
 /// the coordinator's thread as much as the event itself. Its backlog
 /// ([`EVENT_BACKLOG`](rosterd_coordinator::driver::EVENT_BACKLOG)) must last for this time.
-const TAKEN: Duration = Duration::from_millis(5);
+const TAKE_EVERY: Duration = Duration::from_millis(5);
 
 /// The last events.
 pub struct Recent {
@@ -201,7 +201,7 @@ pub(crate) async fn follow(
             let is_due = tokio::select! {
                 biased;
                 _ = due.tick() => true,
-                () = sleep(TAKEN) => false,
+                () = sleep(TAKE_EVERY) => false,
             };
             take(&mut events, &mut together, &clock);
             if is_due {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use prost::encoding::{WireType, encode_key, encode_varint};
 use rosterd_domain::id::{Revision, Version};
 use rosterd_runtime::lookup::Lookup;
 use rusqlite::{Connection, params};
@@ -57,44 +57,33 @@ struct State {
 
 /// A batch's changes as the bytes of an entry: those of [`Changes`], which would need a copy of every state.
 pub(super) fn encode(rows: &[Row<'_>]) -> Vec<u8> {
-    let number = |tag: u32, number: u64| match number {
-        0 => 0,
-        number => key_len(tag) + encoded_len_varint(number),
-    };
-    let delimited = |tag: u32, length: usize| key_len(tag) + encoded_len_varint(length as u64) + length;
-    let state_length = |stat: &Stat| {
-        let data = if stat.data.is_empty() { 0 } else { delimited(1, stat.data.len()) };
-        data + number(2, stat.version.0) + number(3, stat.created.0) + number(4, stat.modified.0)
-    };
-    let node_length = |row: &Row<'_>| {
-        let state = row.after.map_or(0, |stat| delimited(2, state_length(stat)));
-        delimited(1, row.path.as_str().len()) + state
-    };
-    let length = rows.iter().map(|row| delimited(1, node_length(row))).sum();
-    let mut entry = Vec::with_capacity(length);
-    let begin = |tag: u32, length: usize, entry: &mut Vec<u8>| {
-        encode_key(tag, WireType::LengthDelimited, entry);
-        encode_varint(length as u64, entry);
-    };
+    let (mut entry, mut node, mut state) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
-        begin(1, node_length(row), &mut entry);
-        begin(1, row.path.as_str().len(), &mut entry);
-        entry.extend_from_slice(row.path.as_str().as_bytes());
-        let Some(stat) = row.after else { continue };
-        begin(2, state_length(stat), &mut entry);
-        if !stat.data.is_empty() {
-            begin(1, stat.data.len(), &mut entry);
-            entry.extend_from_slice(&stat.data);
-        }
-        for (tag, number) in [(2, stat.version.0), (3, stat.created.0), (4, stat.modified.0)] {
-            if number > 0 {
-                encode_key(tag, WireType::Varint, &mut entry);
-                encode_varint(number, &mut entry);
+        node.clear();
+        put(1, row.path.as_str().as_bytes(), &mut node);
+        if let Some(stat) = row.after {
+            state.clear();
+            if !stat.data.is_empty() {
+                put(1, &stat.data, &mut state);
             }
+            for (tag, number) in [(2, stat.version.0), (3, stat.created.0), (4, stat.modified.0)] {
+                if number > 0 {
+                    encode_key(tag, WireType::Varint, &mut state);
+                    encode_varint(number, &mut state);
+                }
+            }
+            put(2, &state, &mut node);
         }
+        put(1, &node, &mut entry);
     }
-    debug_assert_eq!(entry.len(), length, "the lengths are right");
     entry
+}
+
+/// A field of bytes, text or a message.
+fn put(tag: u32, field: &[u8], message: &mut Vec<u8>) {
+    encode_key(tag, WireType::LengthDelimited, message);
+    encode_varint(field.len() as u64, message);
+    message.extend_from_slice(field);
 }
 
 /// The states that the journal leaves; `None`: the node was deleted.
