@@ -1,7 +1,8 @@
 //! Programs as workers, against a scripted coordinator.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use rosterd_wire::proto::v1;
@@ -13,6 +14,8 @@ use crate::coordinator::{Coordinator, assignment, props, run, trigger};
 use crate::guard::{alive, escapes, family, pids, stopped, until};
 use crate::pulse::Pulse;
 
+// Where a program was killed, its worker kills whatever else has its instance, job, item and token in its environment. So tests in which
+// one is killed have tokens of their own.
 const LEASE: Duration = Duration::from_secs(20);
 
 /// Kills the leftovers of a failed test.
@@ -20,7 +23,10 @@ struct Worker(Option<Child>);
 
 impl Worker {
     fn start(coordinator: &Coordinator, args: &[&str], script: &str) -> Self {
-        let mut command = command();
+        Self::run(command(), coordinator, args, script)
+    }
+
+    fn run(mut command: Command, coordinator: &Coordinator, args: &[&str], script: &str) -> Self {
         command.args(["exec", "--server", &coordinator.url, "--job", "words"]).args(args);
         command.args(["--", "sh", "-c", script]).env("ROSTERD_CREDENTIAL", "s3cret");
         Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
@@ -109,7 +115,7 @@ fn flags_that_have_no_effect_are_said() {
     let registered =
         v1::Registered { job: "words".into(), config_differences: vec![difference], ..Default::default() };
     coordinator.tells(To::Registered(registered));
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 700));
     coordinator.completed();
     let said = worker.leave().err;
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -205,7 +211,7 @@ fn nothing_outlives_the_lease() {
     // Neither the grace period nor the guard's silence ends it.
     let _worker = Worker::start(&coordinator, &["--grace", "1h", "--guard-silence", "1h"], &script);
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 800));
     let family = pids(&file, 2);
     let silent = SystemTime::now();
     coordinator.falls_silent();
@@ -224,7 +230,7 @@ fn a_program_dies_with_exec_even_when_that_is_killed_or_stopped() {
         let file = dir.path().join("pids");
         let worker = Worker::start(&coordinator, &[], &family(&file));
         coordinator.registered();
-        coordinator.tells(trigger(0, 7));
+        coordinator.tells(trigger(0, 900));
         let family = pids(&file, 2);
         let asked = SystemTime::now();
         worker.signal(signal);
@@ -243,7 +249,7 @@ fn what_a_program_has_started_dies_with_a_killed_guard() {
     let script = format!("{}; echo $PPID > {}; {}", escapes(&file), parent.display(), family(&file));
     let _worker = Worker::start(&coordinator, &[], &script);
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1000));
     let family = pids(&file, 3);
     let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
     assert!(family.iter().all(|pid| alive(pid)));
@@ -252,26 +258,68 @@ fn what_a_program_has_started_dies_with_a_killed_guard() {
     assert!(!family.iter().any(|pid| alive(pid)), "the run is over, and what it started is not");
 }
 
-/// Whether a process may create child cgroups here. If not, the test reports that it was skipped.
-fn has_groups() -> bool {
-    use std::io::Write as _;
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let own =
-        own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/none").trim_start_matches('/');
-    let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-    let probe = format!("probe-{}", std::process::id());
-    let may = mounts.iter().any(|mount| {
-        let folder = std::path::Path::new(mount).join(own).join(&probe);
-        let made = std::fs::create_dir(&folder).is_ok();
-        let kills = folder.join("cgroup.kill").exists();
-        made && std::fs::remove_dir(&folder).is_ok() && kills
-    });
-    if !may {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        writeln!(std::io::stdout().lock(), "\nNOT RUN: {test}: no cgroup v2 may be made here").unwrap();
+/// A cgroup of one test. A worker that starts ends what killed ones have left in its own group, so each test that leaves
+/// something needs one of its own.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None`: a process may make none here, and the test reports that it was skipped.
+    fn make(test: &str) -> Option<Self> {
+        use std::io::Write as _;
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own =
+            own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/none").trim_start_matches('/');
+        let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+        let made = mounts.iter().find_map(|mount| {
+            let folder = Path::new(mount).join(own).join(format!("test-{test}-{}", std::process::id()));
+            std::fs::create_dir(&folder).ok()?;
+            let kills = folder.join("cgroup.kill").exists();
+            let group = Self(folder);
+            kills.then_some(group)
+        });
+        if made.is_none() {
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("a test");
+            writeln!(std::io::stdout().lock(), "\nNOT RUN: {test}: no cgroup v2 may be made here").unwrap();
+        }
+        made
     }
-    may
+
+    /// The program, in this group.
+    fn command(&self) -> Command {
+        let program = command();
+        let mut inside = Command::new("sh");
+        inside
+            .args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""])
+            .arg(&self.0)
+            .arg(program.get_program());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        inside
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        use std::io::Write as _;
+        let kill = std::fs::OpenOptions::new().write(true).open(self.0.join("cgroup.kill"));
+        let _ = kill.and_then(|mut kill| kill.write_all(b"1"));
+        let removed = || {
+            for run in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+                let _ = std::fs::remove_dir(run.path());
+            }
+            std::fs::remove_dir(&self.0).is_ok()
+        };
+        // What was killed is in its group until it has ended.
+        let end = Instant::now() + LEASE;
+        while !removed() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// A script that leaves session, parent and environment, and writes its pid into a file.
@@ -281,16 +329,14 @@ fn hides(file: &std::path::Path) -> String {
 
 #[test]
 fn what_hides_from_a_killed_guard_ends_with_the_group_of_its_run() {
-    if !has_groups() {
-        return;
-    }
+    let Some(group) = Group::make("hides") else { return };
     let coordinator = Coordinator::start(LEASE);
     let dir = tempfile::tempdir().unwrap();
     let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
     let script = format!("{} echo $PPID > {}; {}", hides(&file), parent.display(), family(&file));
-    let _worker = Worker::start(&coordinator, &[], &script);
+    let _worker = Worker::run(group.command(), &coordinator, &[], &script);
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1100));
     let family = pids(&file, 3);
     let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
     kill_process(guard, Signal::KILL).unwrap();
@@ -300,16 +346,14 @@ fn what_hides_from_a_killed_guard_ends_with_the_group_of_its_run() {
 
 #[test]
 fn what_a_killed_worker_and_its_killed_guard_leave_ends_when_the_next_worker_starts() {
-    if !has_groups() {
-        return;
-    }
+    let Some(group) = Group::make("leaves") else { return };
     let coordinator = Coordinator::start(LEASE);
     let dir = tempfile::tempdir().unwrap();
     let (file, parent) = (dir.path().join("pids"), dir.path().join("guard"));
     let script = format!("{} echo $PPID > {}; {}", hides(&file), parent.display(), family(&file));
-    let worker = Worker::start(&coordinator, &[], &script);
+    let worker = Worker::run(group.command(), &coordinator, &[], &script);
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1200));
     let family = pids(&file, 3);
     let guard = pids(&parent, 1).remove(0).parse().ok().and_then(Pid::from_raw).unwrap();
     // The guard cannot kill while it is stopped.
@@ -319,7 +363,7 @@ fn what_a_killed_worker_and_its_killed_guard_leave_ends_when_the_next_worker_sta
     kill_process(guard, Signal::KILL).unwrap();
     assert!(family.iter().any(|pid| alive(pid)), "something is left");
     let next = Coordinator::start(LEASE);
-    let _worker = Worker::start(&next, &[], "true");
+    let _worker = Worker::run(group.command(), &next, &[], "true");
     next.registered();
     until("nothing is left", || !family.iter().any(|pid| alive(pid)));
 }
@@ -339,9 +383,9 @@ fn a_program_cannot_read_the_credential_of_its_worker() {
     }
     let worker = Worker(Some(command.spawn().unwrap()));
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1300));
     let output = coordinator.completed().output;
-    assert!(output.contains("ROSTERD_TOKEN=7") && output.contains("--server"), "it looked: {output}");
+    assert!(output.contains("ROSTERD_TOKEN=1300") && output.contains("--server"), "it looked: {output}");
     assert!(!output.contains("s3cret"), "{output}");
     assert!(output.contains("Permission denied"), "{output}");
     worker.leave();
@@ -352,7 +396,7 @@ fn a_worker_that_leaves_lets_its_program_end() {
     let coordinator = Coordinator::start(LEASE);
     let worker = Worker::start(&coordinator, &[], "echo begun; sleep 1; echo done");
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1400));
     coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
     let ran = worker.leave();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "begun\ndone\n"), "{}", ran.err);
@@ -368,7 +412,7 @@ fn two_signals_in_one_instant_are_one_request_to_leave() {
     let script = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", gate.display());
     let mut worker = Worker::start(&coordinator, &[], &script);
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1500));
     coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
     worker.signal(Signal::TERM);
     worker.signal(Signal::INT);
@@ -377,7 +421,7 @@ fn two_signals_in_one_instant_are_one_request_to_leave() {
     let ran: Ran = worker.0.take().unwrap().wait_with_output().unwrap().into();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
     assert_eq!(
-        ran.err.matches("signal received: leaving once 1 run in flight (words[0]#7) ended").count(),
+        ran.err.matches("signal received: leaving once 1 run in flight (words[0]#1500) ended").count(),
         1
     );
     assert!(ran.err.contains("a second signal exits immediately"), "{}", ran.err);
@@ -389,7 +433,7 @@ fn a_second_signal_exits_at_once_and_says_so() {
     let coordinator = Coordinator::start(LEASE);
     let mut worker = Worker::start(&coordinator, &[], "sleep 1000");
     coordinator.registered();
-    coordinator.tells(trigger(0, 7));
+    coordinator.tells(trigger(0, 1600));
     coordinator.hears(|frame| matches!(frame, v1::session_request::Frame::RunStarted(_)).then_some(()));
     until("the worker has exited", || {
         worker.signal(Signal::TERM);
