@@ -48,6 +48,7 @@ mod top;
 mod verify;
 mod watch;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -180,20 +181,26 @@ pub fn main() -> ExitCode {
         CliCommand::Plan(plan) => plan.run(),
         CliCommand::Completion(completion) => completion.run(),
         CliCommand::Man(man) => man.run(command()),
-        command => tokio::runtime::Runtime::new()
-            .map_err(|error| Failure::failed(Code::Runtime, error))
-            .and_then(|runtime| {
-                // Boxed: else all commands are compiled once for each way in which a runtime may poll them.
-                let command: LocalBoxFuture<'_, Result> = Box::pin(command.run());
-                let done = runtime.block_on(command);
-                runtime.shutdown_background();
-                done
-            }),
+        command => runtime().map_err(|error| Failure::failed(Code::Runtime, error)).and_then(|runtime| {
+            // Boxed: else all commands are compiled once for each way in which a runtime may poll them.
+            let command: LocalBoxFuture<'_, Result> = Box::pin(command.run());
+            let done = runtime.block_on(command);
+            runtime.shutdown_background();
+            done
+        }),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Threads for connections. A coordinator decides on a thread of its own: with one for each processor beside it, they
+/// would wake and displace each other.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors.saturating_sub(1).max(1);
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }
 
 impl CliCommand {

@@ -15,7 +15,7 @@ pub(super) type End = Result<(), Status>;
 
 /// The frames for a worker, then the end of the stream.
 pub struct FrameStream {
-    queue: mpsc::Receiver<SessionResponse>,
+    queue: mpsc::Receiver<Box<SessionResponse>>,
     ended: oneshot::Receiver<End>,
     _gone: DropGuard,
 }
@@ -23,7 +23,7 @@ pub struct FrameStream {
 impl FrameStream {
     /// `gone` is dropped with the stream: nobody reads it any longer.
     pub(super) fn new(
-        queue: mpsc::Receiver<SessionResponse>,
+        queue: mpsc::Receiver<Box<SessionResponse>>,
         ended: oneshot::Receiver<End>,
         gone: DropGuard,
     ) -> Self {
@@ -36,7 +36,7 @@ impl Stream for FrameStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(frame) = ready!(self.queue.poll_recv(cx)) {
-            return Poll::Ready(Some(Ok(frame)));
+            return Poll::Ready(Some(Ok(*frame)));
         }
         if self.ended.is_terminated() {
             return Poll::Ready(None);

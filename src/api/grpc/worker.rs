@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use prost::Message as _;
 use rosterd_domain::id::{JobName, ServerAddress};
 use rosterd_domain::time::Mono;
@@ -200,7 +202,8 @@ async fn step(next: &mut Option<Next>) -> FrameStep {
 }
 
 struct Session {
-    out: mpsc::Sender<SessionResponse>,
+    /// Boxed: each stream's queue has room for tens of frames, the largest of which is large, and most streams are idle.
+    out: mpsc::Sender<Box<SessionResponse>>,
     /// The jobs that the worker may work for, and the end of that right. The answer's body ends then as well, but only
     /// while it is read.
     rights: (JobScope, CancellationToken),
@@ -212,7 +215,7 @@ struct Session {
     /// One registration per credential is parsed at a time, with turns for others in between.
     turns: Arc<Semaphore>,
     /// Frames that found the queue full.
-    waiting: VecDeque<SessionResponse>,
+    waiting: VecDeque<Box<SessionResponse>>,
     /// When the worker must have read the first of them.
     stalled: Option<Mono>,
     limits: SessionLimits,
@@ -299,12 +302,10 @@ impl Session {
         // The worker's frame that is being parsed, or waits for room: the next one is read after it.
         let mut next: Option<Next> = None;
         let (out, clock) = (self.out.clone(), self.clock.clone());
-        // Child tokens of this stream: they are polled with each wake-up, and a lock shared by all streams would be
-        // contended.
-        let (late, over) = (late.child_token(), self.rights.1.child_token());
-        // Awaited across all frames, so that not every frame registers and unregisters a waiter.
-        let (late, over, left) = (late.cancelled(), over.cancelled(), out.closed());
-        tokio::pin!(late, over, left);
+        // What ends the stream from outside. Polled only when it wakes, and not with every frame.
+        let over = self.rights.1.clone();
+        let mut ends = FuturesUnordered::<BoxFuture<'_, ()>>::new();
+        ends.extend([late.cancelled().boxed(), over.cancelled().boxed(), out.closed().boxed()]);
         loop {
             // Yield now and then, whatever the worker sends.
             tokio::task::coop::consume_budget().await;
@@ -312,9 +313,11 @@ impl Session {
             // worker, whose number is limited by what it reads, then frames from the worker.
             tokio::select! {
                 biased;
-                () = &mut late => return self.refuse(&draining()),
-                () = &mut over => return self.refuse(&revoked()),
-                () = &mut left => return Ok(()),
+                Some(()) = ends.next() => return match (late.is_cancelled(), over.is_cancelled()) {
+                    (true, _) => self.refuse(&draining()),
+                    (_, true) => self.refuse(&revoked()),
+                    _ => Ok(()),
+                },
                 () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
                 () = until(&*clock, last_word) => return Ok(()),
                 frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
@@ -514,6 +517,7 @@ impl Session {
 
     /// Queues a frame for the worker, behind those that wait.
     fn send(&mut self, frame: SessionResponse) -> Result<(), Status> {
+        let frame = Box::new(frame);
         let frame = match self.waiting.is_empty().then(|| self.out.try_reserve()) {
             Some(Ok(permit)) => {
                 permit.send(frame);
