@@ -195,8 +195,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Threads for connections. A coordinator decides on a thread of its own: with one for each processor beside it, they
-/// would wake and displace each other.
+/// The runtime that carries connections, with one thread fewer than there are processors: a coordinator decides on a thread of
+/// its own, which the last one would displace.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = processors.saturating_sub(1).max(1);

@@ -1,4 +1,8 @@
 //! Programs as workers, against a scripted coordinator.
+//!
+//! Where a program was killed, its worker kills whatever else has its instance, job, item and token in its environment.
+//! Scripted coordinators all name the same instance, and tests run side by side, so each test that has a program killed has a
+//! token of its own.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -14,8 +18,6 @@ use crate::coordinator::{Coordinator, assignment, props, run, trigger};
 use crate::guard::{alive, escapes, family, pids, stopped, until};
 use crate::pulse::Pulse;
 
-// Where a program was killed, its worker kills whatever else has its instance, job, item and token in its environment. So tests in which
-// one is killed have tokens of their own.
 const LEASE: Duration = Duration::from_secs(20);
 
 /// Kills the leftovers of a failed test.
@@ -376,12 +378,10 @@ fn a_program_cannot_read_the_credential_of_its_worker() {
                   for pid in $exec_pid $PPID $$; do cat /proc/$pid/environ /proc/$pid/cmdline | tr '\\0' '\\n'; done; \
                   tr '\\0' '\\n' < /proc/$exec_pid/cmdline; ls -l /proc/$$/fd; true";
     let mut command = command();
-    command.args(["exec", "--server", &coordinator.url, "--job", "words", "--", "sh", "-c", script]);
-    command.env("ROSTERD_CREDENTIAL", "s3cret").stdout(Stdio::piped()).stderr(Stdio::piped());
     if rustix::process::geteuid().is_root() {
         command.uid(65_534);
     }
-    let worker = Worker(Some(command.spawn().unwrap()));
+    let worker = Worker::run(command, &coordinator, &[], script);
     coordinator.registered();
     coordinator.tells(trigger(0, 1300));
     let output = coordinator.completed().output;

@@ -202,7 +202,7 @@ async fn step(next: &mut Option<Next>) -> FrameStep {
 }
 
 struct Session {
-    /// Boxed: each stream's queue has room for tens of frames, the largest of which is large, and most streams are idle.
+    /// Boxed: the queue allocates places for 32 frames at once, each as large as the largest frame.
     out: mpsc::Sender<Box<SessionResponse>>,
     /// The jobs that the worker may work for, and the end of that right. The answer's body ends then as well, but only
     /// while it is read.
@@ -302,7 +302,7 @@ impl Session {
         // The worker's frame that is being parsed, or waits for room: the next one is read after it.
         let mut next: Option<Next> = None;
         let (out, clock) = (self.out.clone(), self.clock.clone());
-        // What ends the stream from outside. Polled only when it wakes, and not with every frame.
+        // What ends the stream from outside. Each is polled only when it has woken, not with every frame.
         let over = self.rights.1.clone();
         let mut ends = FuturesUnordered::<BoxFuture<'_, ()>>::new();
         ends.extend([late.cancelled().boxed(), over.cancelled().boxed(), out.closed().boxed()]);
