@@ -49,6 +49,7 @@ use tonic_types::StatusExt as _;
 
 /// No wait of a passing test takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(2 * PATIENCE.as_secs());
 
 /// The answer, or a failure that names the awaited state.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -421,13 +422,14 @@ pub(crate) struct Served {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Limits with long timeouts; tests shorten the relevant ones.
+/// Limits with timeouts longer than any test waits, so that none of them does what a test expects of something else; tests
+/// shorten the relevant ones.
 pub(crate) fn config() -> EdgeConfig {
     let mut config = EdgeConfig::default();
-    config.listen.preface = PATIENCE;
-    config.session.hello = PATIENCE;
-    config.probes.patience = PATIENCE;
-    config.session.stall = PATIENCE;
+    config.listen.preface = LONG;
+    config.session.hello = LONG;
+    config.probes.patience = LONG;
+    config.session.stall = LONG;
     config.listen.caps = Caps { total: 100, per_peer: 100 };
     // As in the program.
     config.aside = Some(Aside::start("aside").unwrap());
