@@ -1,5 +1,7 @@
 package io.rosterd.elasticjob.it;
 
+import io.rosterd.harness.Wait;
+import org.apache.shardingsphere.elasticjob.annotation.ElasticJobConfiguration;
 import org.apache.shardingsphere.elasticjob.api.ElasticJob;
 import org.apache.shardingsphere.elasticjob.api.JobConfiguration;
 import org.apache.shardingsphere.elasticjob.lite.api.bootstrap.impl.OneOffJobBootstrap;
@@ -18,20 +20,25 @@ final class OnElasticJob implements Scheduler {
 
     @Override
     public OneOff oneOff(ElasticJob job, JobConfiguration config) {
-        return oneOff(new OneOffJobBootstrap(center, job, config));
+        return oneOff(config.getJobName(), new OneOffJobBootstrap(center, job, config));
     }
 
     @Override
     public OneOff oneOff(ElasticJob annotated) {
-        return oneOff(new OneOffJobBootstrap(center, annotated));
+        String name = annotated
+                .getClass()
+                .getAnnotation(ElasticJobConfiguration.class)
+                .jobName();
+        return oneOff(name, new OneOffJobBootstrap(center, annotated));
     }
 
     @Override
     public OneOff oneOff(String type, JobConfiguration config) {
-        return oneOff(new OneOffJobBootstrap(center, type, config));
+        return oneOff(config.getJobName(), new OneOffJobBootstrap(center, type, config));
     }
 
-    private static OneOff oneOff(OneOffJobBootstrap bootstrap) {
+    private OneOff oneOff(String job, OneOffJobBootstrap bootstrap) {
+        awaitItems(job);
         return new OneOff() {
             @Override
             public void execute() {
@@ -48,8 +55,20 @@ final class OnElasticJob implements Scheduler {
     @Override
     public Runnable schedule(ElasticJob job, JobConfiguration config) {
         ScheduleJobBootstrap bootstrap = new ScheduleJobBootstrap(center, job, config);
+        awaitItems(config.getJobName());
         bootstrap.schedule();
         return bootstrap::shutdown;
+    }
+
+    /**
+     * Waits until the job's first fire has items. Elastic-Job hears of its own new instance from ZooKeeper, and marks only
+     * then that items are to be given to instances: on a busy machine a fire before that has none.
+     */
+    private void awaitItems(String job) {
+        Wait.until(
+                "items are to be given to instances",
+                () -> center.isExisted("/" + job + "/leader/sharding/necessary")
+                        || center.isExisted("/" + job + "/sharding/0/instance"));
     }
 
     @Override
