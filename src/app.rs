@@ -39,7 +39,7 @@ use rosterd_api::edge::{Edge, EdgeConfig};
 use rosterd_api::grpc::admin::Info;
 use rosterd_api::grpc::worker::SessionLimits;
 use rosterd_api::layers::limits::ProbeLimits;
-use rosterd_api::listen::{Incoming, ListenLimits};
+use rosterd_api::listen::{Incoming, Keepalive, ListenLimits};
 use rosterd_api::monitor::Monitor;
 use rosterd_coordinator::driver::Driver;
 use rosterd_coordinator::settings::Settings;
@@ -308,7 +308,7 @@ fn edge_config(config: &Config, access: &Access) -> EdgeConfig {
         listen: ListenLimits {
             caps: Caps { total: limits.max_connections, per_peer: limits.max_connections_per_ip },
             preface: limits.preface_timeout,
-            keepalive: (limits.keepalive_interval, limits.keepalive_timeout),
+            keepalive: Keepalive { interval: limits.keepalive_interval, timeout: limits.keepalive_timeout },
             streams_per_connection: limits.max_streams_per_connection,
             connection_window: limits.connection_window,
             stream_window: limits.stream_window,

@@ -9,15 +9,15 @@ use futures_util::future::BoxFuture;
 use rosterd_domain::explain::{Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 
 use rosterd_coordinator::handle::{
     Birth, ClusterEvent, Done, DumpNode, Handle, Health, Inbox, InstanceRow, ItemRow, JobDetail, JobRow,
-    MachineRow, MemberRow, Operation, Peer, Room, ServerRow, Survey,
+    MachineRow, MemberRow, Operation, Outbox, Peer, Room, ServerRow, Survey,
 };
 use rosterd_session::code::Refusal;
 
-use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::FromWorker;
 
 /// A pending answer.
 pub type BackendAnswer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
@@ -34,8 +34,8 @@ pub trait FrameSink: Send + Sync {
 
 /// A worker's stream as seen by the edge. Dropping it ends the conversation.
 pub struct Conversation {
-    /// Frames for the worker, in order.
-    pub outbox: mpsc::Receiver<ToWorker>,
+    /// Frames for the worker, in order; ends after a `Close`.
+    pub outbox: Outbox,
     /// Accepts the worker's frames.
     pub inbox: Box<dyn FrameSink>,
 }

@@ -1,5 +1,5 @@
-//! A connection as the edge holds it: it takes one of a limited number of places, must send its first request in time,
-//! and can be cut. Below it is a [`Link`], a socket with or without TLS; above it is the HTTP stack, which has no
+//! A connection as the edge holds it: it takes one of a limited number of places, and must send its first request in
+//! time. Below it is a [`Link`], a socket with or without TLS; above it is the HTTP stack, which has no
 //! deadline of its own for the first bytes. The handshake happens when the HTTP stack first reads: it has the
 //! connection's place and the deadline of its opening. Created by `listen` alone.
 
@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::server::Connected;
+use tokio_util::sync::CancellationToken;
 
 use super::access::subject::PeerNames;
 use super::link::{Link, Socket};
@@ -124,7 +123,6 @@ impl Drop for ConnectionSlot {
 pub struct Connection<S> {
     link: Link<S>,
     remote: Remote,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
     opening: Option<Opening>,
     place: ConnectionSlot,
 }
@@ -167,26 +165,12 @@ impl Opening {
 impl<S: Socket> Connection<S> {
     /// Wraps a socket that has its place; `patience` is how long the opening may take.
     pub(super) fn new(link: Link<S>, remote: Remote, place: ConnectionSlot, patience: Duration) -> Self {
-        let cut = Box::pin(remote.cut.clone().cancelled_owned());
-        Self { link, remote, cut, opening: Some(Opening::new(patience)), place }
+        Self { link, remote, opening: Some(Opening::new(patience)), place }
     }
 
-    fn poll_cut(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.cut.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was cut"))
-            }
-            Poll::Pending => Ok(()),
-        }
-    }
-
-    /// Ends a write that waits for the peer if the connection is cut. Other writes need no check: a writer reads as
-    /// well, and each read checks.
-    fn unless_cut<T>(&mut self, polled: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if polled.is_pending() {
-            self.poll_cut(cx)?;
-        }
-        polled
+    /// Its peer.
+    pub(super) fn remote(&self) -> &Remote {
+        &self.remote
     }
 
     fn poll_opening(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
@@ -223,21 +207,12 @@ impl<S: Socket> Connection<S> {
     }
 }
 
-impl<S: Socket> Connected for Connection<S> {
-    type ConnectInfo = Remote;
-
-    fn connect_info(&self) -> Remote {
-        self.remote.clone()
-    }
-}
-
 impl<S: Socket> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_cut(cx)?;
         self.poll_opening(cx)?;
         ready!(self.poll_shaken(cx))?;
         let before = buf.filled().len();
@@ -252,8 +227,7 @@ impl<S: Socket> AsyncRead for Connection<S> {
 
 impl<S: Socket> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.link).poll_write(cx, buf);
-        self.unless_cut(polled, cx)
+        Pin::new(&mut self.link).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -269,8 +243,7 @@ impl<S: Socket> AsyncWrite for Connection<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.link).poll_write_vectored(cx, bufs);
-        self.unless_cut(polled, cx)
+        Pin::new(&mut self.link).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -55,7 +55,7 @@ use rosterd_wire::proto::v1::DESCRIPTOR;
 use rosterd_wire::proto::v1::admin_service_server::AdminServiceServer;
 use rosterd_wire::proto::v1::alarm_service_server::AlarmServiceServer;
 use rosterd_wire::proto::v1::backup_service_server::BackupServiceServer;
-use rosterd_wire::proto::v1::worker_service_server::WorkerServiceServer;
+use rosterd_wire::proto::v1::worker_service_server::{self, WorkerServiceServer};
 
 /// A service with its size limits.
 macro_rules! limited {
@@ -230,8 +230,8 @@ impl Edge {
             desk,
             trace_url: config.trace_url,
         };
+        let workers = limited!(WorkerServiceServer::new(workers), config);
         let grpc = Routes::default()
-            .add_service(limited!(WorkerServiceServer::new(workers), config))
             .add_service(limited!(AdminServiceServer::new(admin), config))
             .add_service(limited!(BackupServiceServer::new(gate), config))
             .add_service(limited!(AlarmServiceServer::new(alarm_desk), config))
@@ -240,7 +240,10 @@ impl Edge {
             .add_service(limited!(reflection().build_v1alpha().map_err(io::Error::other)?, config));
         let site = Arc::new(Site { backend, metrics: metrics.clone() });
         let console = Console::new(&config.base_path);
-        let grpc = grpc.into_axum_router().reset_fallback().layer(from_fn(only_grpc));
+        // Not by way of `Routes`, which wraps the body of a request once more, at a cost for each frame.
+        let path = format!("/{}/{{*method}}", worker_service_server::SERVICE_NAME);
+        let grpc = grpc.into_axum_router().route_service(&path, workers);
+        let grpc = grpc.reset_fallback().layer(from_fn(only_grpc));
         let deadlines = Arc::new(Deadlines { methods: methods.clone(), most: config.call_deadline });
         // Credentials are reloaded from their file, but whether there is such a file does not change.
         let loopback = config.loopback && config.credentials.is_open();

@@ -1,22 +1,28 @@
 //! Accepts connections and serves them: gRPC and HTTP/1 on one port. The HTTP stack has no deadline for a silent
 //! connection and no limit for their number, so the accept loop here does both; every limit of HTTP/2 is set, none is
-//! left to a default.
+//! left to a default. Tonic's own server is not used: what it puts around each connection and each body costs more than
+//! what is spoken there, for a fleet of idle workers.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
-use tonic::transport::Server;
-use tower::util::MapRequestLayer;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 use super::connection::{Caps, Connection, Places, Remote};
-use super::layers::deadlines::Arrived;
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -29,19 +35,41 @@ pub trait Incoming: Send + Sync + 'static {
     type Socket: Socket;
 
     /// The next connection, and its peer's address.
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>> + Send;
+    fn accept(
+        &self,
+        keepalive: Keepalive,
+    ) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>> + Send;
+}
+
+/// How silent connections are probed.
+#[derive(Debug, Clone, Copy)]
+pub struct Keepalive {
+    /// How long a connection is silent before it is probed.
+    pub interval: Duration,
+    /// How long the answer may take.
+    pub timeout: Duration,
 }
 
 impl Incoming for TcpListener {
     type Socket = TcpStream;
 
-    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+    async fn accept(&self, keepalive: Keepalive) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, address) = Self::accept(self).await?;
-        if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "a connection without nodelay");
+        if let Err(error) = set_options(&socket, keepalive) {
+            tracing::debug!(%error, "a connection without its options");
         }
         Ok((socket, address))
     }
+}
+
+/// The system probes a connection, whatever is spoken on it: pings of HTTP/2 would cost something with every frame. A peer
+/// that takes none of what was sent to it has as long as one that is silent.
+fn set_options(socket: &TcpStream, Keepalive { interval, timeout }: Keepalive) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    let probes = TcpKeepalive::new().with_time(interval).with_interval(timeout).with_retries(1);
+    socket.set_tcp_keepalive(&probes)?;
+    socket.set_tcp_user_timeout(Some(interval + timeout))
 }
 
 /// Limits of the listener and its connections.
@@ -52,8 +80,8 @@ pub struct ListenLimits {
     /// How long a connection may take to open: its TLS handshake, and its preface or the head of its first
     /// request.
     pub preface: Duration,
-    /// How often a silent HTTP/2 connection is pinged, and how long the answer may take.
-    pub keepalive: (Duration, Duration),
+    /// How silent connections are probed.
+    pub keepalive: Keepalive,
     /// Streams per connection.
     pub streams_per_connection: u32,
     /// How much one connection may send ahead. It also prevents a burst of small frames from being mistaken for an
@@ -72,7 +100,7 @@ impl Default for ListenLimits {
         Self {
             caps: Caps { total: 20_000, per_peer: 5_000 },
             preface: Duration::from_secs(5),
-            keepalive: (Duration::from_secs(20), Duration::from_secs(10)),
+            keepalive: Keepalive { interval: Duration::from_secs(20), timeout: Duration::from_secs(10) },
             streams_per_connection: 1024,
             connection_window: 48 << 20,
             stream_window: 1 << 20,
@@ -98,22 +126,21 @@ pub async fn serve<I: Incoming>(
     let cut = CancellationToken::new();
     let _cut_if_dropped = cut.clone().drop_guard();
     let places = Places::new(limits.caps, metrics, clock);
-    let connections = accept(listener, tls, limits, places, cut.clone());
-    let (interval, timeout) = limits.keepalive;
-    let server = Server::builder()
-        .accept_http1(true)
-        .initial_connection_window_size(limits.connection_window)
-        .initial_stream_window_size(limits.stream_window)
-        .max_concurrent_streams(limits.streams_per_connection)
-        .max_frame_size(16 << 10)
-        .http2_keepalive_interval(Some(interval))
-        .http2_keepalive_timeout(Some(timeout))
-        .http2_max_header_list_size(limits.header_list)
-        .http2_max_pending_accept_reset_streams(Some(20))
-        .http2_max_local_error_reset_streams(Some(1024))
-        .layer(MapRequestLayer::new(Arrived::note))
-        .add_routes(Routes::from(routes))
-        .serve_with_incoming_shutdown(connections, stop.clone().cancelled_owned());
+    let http = http(limits);
+    let connections = TaskTracker::new();
+    let server = async {
+        let accepting = async {
+            loop {
+                let connection = accept(&listener, tls.as_deref(), limits, &places, &cut).await;
+                connections.spawn(carry(connection, routes.clone(), http.clone(), stop.clone()));
+            }
+        };
+        stop.run_until_cancelled(accepting).await;
+        // From now on a connection to this port is refused, not left to wait.
+        drop(listener);
+        connections.close();
+        connections.wait().await;
+    };
     let deadline = async {
         stop.cancelled().await;
         tokio::time::sleep(limits.shutdown).await;
@@ -125,45 +152,115 @@ pub async fn serve<I: Incoming>(
     };
     tokio::select! {
         biased;
-        served = server => served.map_err(io::Error::other),
-        () = deadline => Ok(()),
+        () = server => {}
+        () = deadline => {}
+    }
+    Ok(())
+}
+
+/// HTTP/1 and HTTP/2, each connection as it opens.
+fn http(limits: ListenLimits) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new());
+    http.http2()
+        .timer(TokioTimer::new())
+        .initial_connection_window_size(limits.connection_window)
+        .initial_stream_window_size(limits.stream_window)
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_frame_size(16 << 10)
+        .max_header_list_size(limits.header_list)
+        .max_pending_accept_reset_streams(Some(20))
+        .max_local_error_reset_streams(Some(1024));
+    http
+}
+
+/// Serves a connection until it ends, or is cut. Once `stop` is cancelled it takes no new requests.
+async fn carry<S: Socket>(
+    connection: Connection<S>,
+    routes: axum::Router,
+    http: auto::Builder<TokioExecutor>,
+    stop: CancellationToken,
+) {
+    let remote = connection.remote().clone();
+    let cut = remote.cut.clone();
+    let noted = move |mut request: http::Request<_>| {
+        request.extensions_mut().insert(remote.clone());
+        request
+    };
+    let service = TowerToHyperService::new(routes.map_request(noted));
+    let mut served = pin!(http.serve_connection(TokioIo::new(connection), service));
+    // Each is polled only when it has woken, not with every frame.
+    let mut signals = FuturesUnordered::<BoxFuture<'_, ()>>::new();
+    signals.extend([cut.cancelled().boxed(), stop.cancelled().boxed()]);
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = signals.next() => {
+                if cut.is_cancelled() {
+                    return;
+                }
+                served.as_mut().graceful_shutdown();
+            }
+            ended = &mut served => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection has failed");
+                }
+                return;
+            }
+        }
     }
 }
 
-/// Connections that have a place.
-fn accept<I: Incoming>(
-    listener: I,
-    tls: Option<Arc<ServerTls>>,
+/// The next connection that has a place.
+async fn accept<I: Incoming>(
+    listener: &I,
+    tls: Option<&ServerTls>,
     limits: ListenLimits,
-    places: Arc<Places>,
-    cut: CancellationToken,
-) -> impl Stream<Item = io::Result<Connection<I::Socket>>> {
-    futures_util::stream::unfold((listener, tls, places, cut), move |state| async move {
-        let (listener, tls, places, cut) = &state;
-        loop {
-            let (socket, address) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of descriptors, or the peer left at once: neither ends the listener.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            mutants::panic_if_injected("panic-edge");
-            match places.take(address.ip()) {
-                Ok(place) => {
-                    let remote = Remote::new(address, cut.child_token());
-                    // No handshake happens here, so a slow peer delays no other.
-                    let link = match tls {
-                        Some(tls) => Link::shaking(tls.accept(socket)),
-                        None => Link::Plain(socket),
-                    };
-                    let connection = Connection::new(link, remote, place, limits.preface);
-                    return Some((Ok(connection), state));
-                }
-                Err(reason) => places.refuse(address, reason),
+    places: &Arc<Places>,
+    cut: &CancellationToken,
+) -> Connection<I::Socket> {
+    loop {
+        let (socket, address) = match listener.accept(limits.keepalive).await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or the peer left at once: neither ends the listener.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
             }
+        };
+        mutants::panic_if_injected("panic-edge");
+        match places.take(address.ip()) {
+            Ok(place) => {
+                let remote = Remote::new(address, cut.child_token());
+                // No handshake happens here, so a slow peer delays no other.
+                let link = match tls {
+                    Some(tls) => Link::shaking(tls.accept(socket)),
+                    None => Link::Plain(socket),
+                };
+                return Connection::new(link, remote, place, limits.preface);
+            }
+            Err(reason) => places.refuse(address, reason),
         }
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_probes_silent_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let keepalive = Keepalive { interval: Duration::from_secs(7), timeout: Duration::from_secs(3) };
+        let (accepted, _) = Incoming::accept(&listener, keepalive).await.unwrap();
+        assert!(accepted.nodelay().unwrap());
+        let socket = SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), keepalive.interval);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), keepalive.timeout);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 1);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(10)));
+    }
 }

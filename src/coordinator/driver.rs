@@ -23,7 +23,7 @@ use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::{FromWorker, ToWorker};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 use crate::edge_queue::{EdgeReceiver, FromEdge, edge_queue};
 use crate::handle::{Handle, Inner, StreamOpener};
@@ -37,6 +37,7 @@ use crate::io::settings::Settings;
 use crate::machine::Machine;
 use crate::observers::Observers;
 pub use crate::observers::{EVENT_BACKLOG, Gauge, NoHistory, Sink};
+use crate::outbox::{OutboxSender, Sent};
 use crate::tracer::Tracer;
 
 /// How many events are handled before decisions are made: a worker whose heartbeat waits here must not be marked dead.
@@ -76,7 +77,7 @@ struct EdgeSide {
     /// Streams whose next frame waits for room.
     waiting: WaitingStreams,
     /// In the order of their numbers, since they are closed in this order when the driver ends.
-    outboxes: BTreeMap<StreamId, mpsc::Sender<ToWorker>>,
+    outboxes: BTreeMap<StreamId, OutboxSender>,
     /// Streams that turned out to be too slow while effects were executed.
     broken: Vec<StreamId>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
@@ -110,7 +111,7 @@ pub fn coordinator(
     let (proved, waiting) = (Arc::new(AtomicU64::new(0)), WaitingStreams::default());
     let streams = StreamOpener {
         last: AtomicU64::new(0),
-        max_outbox: settings.max_outbox_frames.max(2),
+        max_outbox: settings.max_outbox_frames,
         shares: Shares::new(|| Semaphore::new(CREDENTIAL_BYTES)),
         waiting: waiting.clone(),
     };
@@ -420,10 +421,9 @@ impl Driver {
     }
 
     fn send(&mut self, stream: StreamId, mut frame: ToWorker, now: Now) {
-        if !self.edge.outboxes.contains_key(&stream) {
-            return;
-        }
-        if let ToWorker::Trigger(trigger) = &mut frame {
+        if let ToWorker::Trigger(trigger) = &mut frame
+            && self.edge.outboxes.contains_key(&stream)
+        {
             self.observers.gauge.sent(now.wall.since(trigger.fire));
             // As late as possible, since the worker counts the delay from when it reads it. If the wall clock has just
             // jumped, no run is held back longer than the maximum lead time.
@@ -454,16 +454,13 @@ impl EdgeSide {
     fn send(&mut self, stream: StreamId, frame: ToWorker) {
         let Some(outbox) = self.outboxes.get(&stream) else { return };
         let last = matches!(frame, ToWorker::Close(_));
-        // The last slot is reserved for the reason of the end.
-        let (frame, last) = if outbox.capacity() > 1 || last {
-            (frame, last)
-        } else {
-            let message = format!("{} frames wait for this worker: it does not read", outbox.max_capacity());
+        let sent = outbox.send(frame);
+        if let Sent::Full(_) = sent {
+            let message = format!("{} frames wait for this worker: it does not read", outbox.most());
             self.broken.push(stream);
-            (ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))), true)
-        };
-        let sent = outbox.try_send(frame);
-        if last || sent.is_err() {
+            outbox.send(ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))));
+        }
+        if last || sent != Sent::Queued {
             self.outboxes.remove(&stream);
         }
     }

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rosterd_session::code::Refusal;
-use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::FromWorker;
 use tokio::sync::mpsc::error::{SendError, TryRecvError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{Sleep, sleep};
 
 use crate::io::event::StreamId;
 use crate::io::operation::{Done, Operation, Peer};
+use crate::outbox::OutboxSender;
 
 /// How long a frame that can wait does so: invisible in a lease of seconds.
 const GATHER: Duration = Duration::from_millis(5);
@@ -23,7 +24,7 @@ const GATHER: Duration = Duration::from_millis(5);
 /// An event from the edge to the driver.
 #[derive(Debug)]
 pub(crate) enum FromEdge {
-    Opened(StreamId, Peer, mpsc::Sender<ToWorker>),
+    Opened(StreamId, Peer, OutboxSender),
     Frame(StreamId, FromWorker, Room),
     Closed(StreamId),
     Operate(Operation, Option<Arc<str>>, oneshot::Sender<Result<Done, Refusal>>),

@@ -7,6 +7,7 @@ pub use crate::io::cluster_event::{Action, ClusterEvent, WorkerEvent};
 pub use crate::io::operation::{
     Change, ChangeEffect, Done, FieldChange, Health, JobStatus, MachineAction, Operation, Peer, Target,
 };
+pub use crate::outbox::{Ended, Outbox, OutboxMonitor, OutboxSender, Sent, Taken, outbox};
 pub use crate::queries::rows::{
     Birth, InstanceRow, ItemRow, ItemStatus, JobDetail, JobRow, MachineRow, MemberRow, ServerRow, Survey,
     Surveyed,
@@ -21,8 +22,7 @@ use rosterd_registry::Registry;
 use rosterd_runtime::clock::SharedClock;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::ToWorker;
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 use crate::edge_queue::{EdgeSender, FromEdge};
 use crate::inbox::{WaitingStreams, stopped};
@@ -33,7 +33,7 @@ const REQUESTS: usize = 1024;
 #[derive(Debug)]
 pub struct WorkerStream {
     /// Frames for the worker, in order; ends after a `Close`.
-    pub outbox: mpsc::Receiver<ToWorker>,
+    pub outbox: Outbox,
     /// Accepts the worker's frames.
     pub inbox: Inbox,
 }
@@ -85,7 +85,7 @@ impl Handle {
     pub fn open(&self, peer: Peer) -> Result<WorkerStream, Refusal> {
         let streams = &self.inner.streams;
         let stream = streams.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let (sender, outbox) = mpsc::channel(streams.max_outbox);
+        let (sender, outbox) = outbox(streams.max_outbox);
         let shared = streams.shares.of(peer.principal.as_deref());
         let opened = self.inner.queue.send(FromEdge::Opened(stream, peer, sender));
         opened.map_err(|_| stopped())?;

@@ -12,6 +12,7 @@ mod io;
 mod job;
 mod machine;
 mod observers;
+mod outbox;
 mod queries;
 mod schedule;
 #[cfg(test)]

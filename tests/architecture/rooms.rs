@@ -8,10 +8,13 @@ use super::modules::Files;
 
 /// Each room, and the rooms that it may import from. Lower ones know less.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("driver", &["handle", "machine", "inbox", "edge_queue", "observers", "tracer", "queries", "io"]),
+    (
+        "driver",
+        &["handle", "machine", "inbox", "outbox", "edge_queue", "observers", "tracer", "queries", "io"],
+    ),
     ("observers", &["tracer", "io"]),
     ("queries", &["handle", "cluster", "io"]),
-    ("handle", &["queries", "inbox", "edge_queue", "cluster", "io"]),
+    ("handle", &["queries", "inbox", "outbox", "edge_queue", "cluster", "io"]),
     ("machine", &["job", "workers", "schedule", "cluster", "io"]),
     ("job/leader", &["job", "job/parts", "workers", "schedule", "cluster", "io"]),
     ("job", &["job/leader", "job/parts", "workers", "schedule", "cluster", "io"]),
@@ -20,7 +23,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("schedule", &["io"]),
     ("cluster", &["io"]),
     ("inbox", &["edge_queue", "io"]),
-    ("edge_queue", &["io"]),
+    ("edge_queue", &["outbox", "io"]),
+    ("outbox", &[]),
     ("tracer", &["io"]),
     ("io", &[]),
 ];

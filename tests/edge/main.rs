@@ -26,4 +26,5 @@ mod shutdown;
 mod support;
 mod texts;
 mod tls;
+mod told;
 mod web;

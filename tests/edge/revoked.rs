@@ -96,7 +96,7 @@ async fn a_revoked_worker_that_reads_nothing_is_not_listened_to() {
     worker.send(Frame::Hello(hello())).await;
     let mut seen = served.seen().await;
     assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
-    // As many as the queues between here and the connection take, each more than its window.
+    // Each is more than the connection's window.
     for _ in 0..75 {
         let long = ToWorker::Drain { message: "x".repeat(64 << 10), grace: std::time::Duration::ZERO };
         soon("room", seen.to_worker.send(long)).await.unwrap();

@@ -7,6 +7,7 @@ use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::session_response::Frame as Out;
 
 use crate::support::{Worker, config, heartbeat, hello, reason, serve, until};
+use crate::told::OUTBOX;
 
 #[tokio::test]
 async fn frames_go_both_ways_in_order() {
@@ -100,21 +101,27 @@ async fn a_report_that_breaks_a_rule_is_answered_and_the_stream_goes_on() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_frames_ran_over_is_told_after_the_last_of_them() {
+async fn a_worker_reads_what_waits_before_the_end_that_the_coordinator_gives() {
     let mut served = serve(config()).await;
     let channel = served.channel().await;
-    let (mut worker, seen) = served.attached(channel.clone()).await;
-    let mut sent = 0;
-    while seen.to_worker.try_send(ToWorker::HeartbeatAck { sequence: sent + 1 }).is_ok() {
-        sent += 1;
+    for (close, expected) in [
+        (Some(Refusal::new(Code::TooSlow, "frames wait for this worker")), "TOO_SLOW"),
+        // The coordinator stops without a word.
+        (None, "DRAINING"),
+    ] {
+        let (mut worker, seen) = served.attached(channel.clone()).await;
+        let count = u64::try_from(OUTBOX).unwrap();
+        for sequence in 1..=count {
+            seen.to_worker.send(ToWorker::HeartbeatAck { sequence }).await.unwrap();
+        }
+        if let Some(refusal) = close {
+            seen.to_worker.send(ToWorker::Close(Some(refusal))).await.unwrap();
+        }
+        drop(seen);
+        for sequence in 1..=count {
+            let Some(Out::HeartbeatAck(ack)) = worker.next().await.unwrap().unwrap().frame else { panic!() };
+            assert_eq!(ack.sequence, sequence);
+        }
+        assert_eq!(reason(&worker.end().await.unwrap()), expected);
     }
-    drop(seen);
-    for sequence in 1..=sent {
-        let Some(Out::HeartbeatAck(ack)) = worker.next().await.unwrap().unwrap().frame else { panic!() };
-        assert_eq!(ack.sequence, sequence);
-    }
-    assert_eq!(reason(&worker.end().await.unwrap()), "TOO_SLOW");
-    let (mut worker, seen) = served.attached(channel).await;
-    drop(seen);
-    assert_eq!(reason(&worker.end().await.unwrap()), "DRAINING", "nothing ran over: the coordinator let go");
 }

@@ -36,7 +36,7 @@ use rosterd_runtime::clock::System;
 use rosterd_runtime::tasks::{ShutdownPhase, Tasks};
 use rosterd_runtime::telemetry::Metrics;
 use rosterd_session::code::{Code, Refusal};
-use rosterd_session::frame::{FromWorker, ToWorker};
+use rosterd_session::frame::FromWorker;
 use rosterd_wire::proto::v1;
 use rosterd_wire::proto::v1::session_request::Frame;
 use rosterd_wire::proto::v1::worker_service_client::WorkerServiceClient;
@@ -46,6 +46,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 use tonic_types::StatusExt as _;
+
+use crate::told::ToldWorker;
 
 /// No wait of a passing test takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +72,7 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// A stream as the scripted coordinator sees it.
 pub(crate) struct Seen {
     pub(crate) peer: Peer,
-    pub(crate) to_worker: mpsc::Sender<ToWorker>,
+    pub(crate) to_worker: ToldWorker,
     pub(crate) frames: mpsc::UnboundedReceiver<FromWorker>,
     /// How many frames more are taken.
     pub(crate) room: Arc<Semaphore>,
@@ -153,7 +155,7 @@ impl Backend for Fake {
         if let Some(refusal) = self.refuse.lock().unwrap().clone() {
             return Err(refusal);
         }
-        let (to_worker, outbox) = mpsc::channel(16);
+        let (to_worker, outbox) = ToldWorker::pair();
         let (sender, frames) = mpsc::unbounded_channel();
         let left = Arc::new(Semaphore::new(self.inbox.load(Ordering::SeqCst)));
         let _ = self.opened.send(Seen { peer, to_worker, frames, room: left.clone() });

@@ -248,7 +248,7 @@ fn completed(side: &Side, choices: &mut Choices<'_>) -> v1::RunCompleted {
 /// Keeps the frames of the coordinator, and checks that they can be encoded.
 fn hear(side: &mut Side) {
     let Some(stream) = &mut side.stream else { return };
-    while let Ok(frame) = stream.outbox.try_recv() {
+    while let Some(frame) = stream.outbox.try_recv() {
         side.heard += 1;
         match &frame {
             ToWorker::Welcome(welcome) => {
@@ -281,7 +281,7 @@ pub async fn serves(handle: &Handle) -> String {
         if welcome && sequence % 10 == 0 {
             tell(&stream, Frame::Heartbeat(v1::Heartbeat { sequence, ..v1::Heartbeat::default() }));
         }
-        while let Ok(frame) = stream.outbox.try_recv() {
+        while let Some(frame) = stream.outbox.try_recv() {
             match frame {
                 // Frames before this are early, and not answered.
                 ToWorker::Welcome(_) => {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use hyper_util::rt::TokioIo;
-use rosterd_api::listen::Incoming;
+use rosterd_api::listen::{Incoming, Keepalive};
 use tonic::transport::{Channel, Endpoint, Error};
 use tower::service_fn;
 use turmoil::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ impl Listener {
 impl Incoming for Listener {
     type Socket = TcpStream;
 
-    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+    async fn accept(&self, _: Keepalive) -> io::Result<(TcpStream, SocketAddr)> {
         self.0.accept().await
     }
 }

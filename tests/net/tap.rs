@@ -8,14 +8,14 @@ use rosterd::app::supervisor::Supervisor;
 use rosterd_api::backend::{Backend, BackendAnswer, Conversation, FrameSink};
 use rosterd_coordinator::handle::{
     ClusterEvent, Done, DumpNode, Health, InstanceRow, ItemRow, JobDetail, JobRow, MachineRow, MemberRow,
-    Operation, Peer, Room, ServerRow, Survey,
+    Operation, Peer, Room, Sent, ServerRow, Survey, outbox as pair,
 };
 use rosterd_domain::explain::{Sentence, Stay};
 use rosterd_domain::id::{CoordinatorId, Item, JobName, Namespace};
 use rosterd_domain::time::Time;
 use rosterd_session::code::Refusal;
 use rosterd_session::frame::{FromWorker, ToWorker};
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, watch};
 
 use crate::oracle::observer::Observer;
 
@@ -86,7 +86,7 @@ impl Backend for Tap {
         let address = peer.address.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
         let (process, stream) = self.processes.open(&address);
         let Conversation { mut outbox, inbox } = Backend::open(&*self.lives, peer)?;
-        let (told, passed_on) = mpsc::channel(outbox.max_capacity());
+        let (told, passed_on) = pair(outbox.most());
         let (observer, host, worker) = (self.observer.clone(), self.id(), process.clone());
         let processes = self.processes.clone();
         tokio::spawn(async move {
@@ -96,7 +96,8 @@ impl Backend for Tap {
                 if !(left && matches!(frame, ToWorker::HeartbeatAck { .. })) {
                     observer.lock().heard(&worker, host.as_str(), &frame);
                 }
-                if told.send(frame).await.is_err() {
+                // One that does not read is told so after as many frames as without the tap.
+                if told.send(frame) != Sent::Queued {
                     return;
                 }
             }

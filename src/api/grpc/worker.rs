@@ -8,14 +8,13 @@
 //! | --- | --- | --- |
 //! | frames for the coordinator | its inbox | the stream is not read until there is room |
 //! | registrations to be parsed | one at a time per credential | the stream waits for its turn |
-//! | frames for the worker | [`SessionLimits::outgoing`], for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
+//! | frames for the worker | [`SessionLimits::outgoing`]; more, if none is read for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
 //! | answers of the edge itself | [`SessionLimits::outgoing`] | the stream ends: TOO_MANY_FRAMES |
 //!
-//! A worker that does not even read the end of its stream loses its connection. The first frame must be a Hello, within
+//! Frames for the worker do not pass through here: the body of the answer takes them from the coordinator. A worker that does not even read the end of its stream loses its connection. The first frame must be a Hello, within
 //! [`SessionLimits::hello`]. Of the other frames only the names of jobs matter here: those that the credential is not
 //! for are refused.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -26,17 +25,18 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use prost::Message as _;
 use rosterd_domain::id::{JobName, ServerAddress};
 use rosterd_domain::time::Mono;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::access::jobs::JobScope;
 use crate::access::machines::Machines;
 use crate::access::{Principal, revoked};
-use crate::backend::{Backend, Conversation};
+use crate::backend::{Backend, FrameSink};
 use crate::connection::Remote;
-use crate::grpc::frame_stream::{End, FrameStream};
-use rosterd_coordinator::handle::{Peer, Room};
+use crate::grpc::frame_stream::{Answers, End, FrameStream};
+use crate::layers::limits::WorkerPlace;
+use rosterd_coordinator::handle::{Ended, Outbox, OutboxMonitor, Peer, Room};
 use rosterd_runtime::clock::{Clock, SharedClock};
 use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
@@ -56,14 +56,11 @@ use rosterd_wire::status;
 pub struct SessionLimits {
     /// How long a stream may be open without a Hello.
     pub hello: Duration,
-    /// How long a worker may leave frames unread.
+    /// How long a worker may read none of more frames than [`Self::outgoing`].
     pub stall: Duration,
-    /// How many frames for the worker may wait here, besides those in the connection.
+    /// How many frames for the worker may wait for any time, besides those in the connection.
     pub outgoing: usize,
 }
-
-/// How many frames for a worker are passed on in one turn.
-const AT_ONCE: usize = 64;
 
 impl Default for SessionLimits {
     fn default() -> Self {
@@ -97,8 +94,9 @@ impl WorkerService for Workers {
 
     async fn session(
         &self,
-        request: Request<Streaming<SessionRequest>>,
+        mut request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<FrameStream>, Status> {
+        let worker_place = request.extensions_mut().remove::<WorkerPlace>();
         let remote = request.extensions().get::<Remote>().cloned();
         let principal = request.extensions().get::<Principal>().cloned();
         let peer = Peer {
@@ -112,17 +110,15 @@ impl WorkerService for Workers {
         let turns = self.turns.of(peer.principal.as_deref());
         let machines = principal.as_ref().map(|principal| principal.machines.clone()).unwrap_or_default();
         let rights = principal.map(|principal| (principal.jobs, principal.revoked)).unwrap_or_default();
-        let (out, queue) = mpsc::channel(self.limits.outgoing);
+        let (opened, frames) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let gone = CancellationToken::new();
+        let (answers, gone) = (Answers::new(self.limits.outgoing), CancellationToken::new());
         let session = Session {
-            out,
+            answers: answers.clone(),
+            gone: gone.clone(),
             rights,
             machines,
-            lost: BTreeSet::new(),
             turns,
-            waiting: VecDeque::new(),
-            stalled: None,
             limits: self.limits,
             metrics: self.metrics.clone(),
             clock: self.clock.clone(),
@@ -130,8 +126,8 @@ impl WorkerService for Workers {
         let (backend, late, body_gone) = (self.backend.clone(), self.late.clone(), gone.clone());
         let (metrics, stall) = (self.metrics.clone(), self.limits.stall);
         self.tasks.session(ShutdownPhase::Edge, "worker stream", async move {
-            let _open = (Open::new(metrics), place);
-            let why = session.run(request.into_inner(), &*backend, peer, &late).await;
+            let _open = (Open::new(metrics), place, worker_place);
+            let why = session.run(request.into_inner(), opened, &*backend, peer, &late).await;
             let _ = end.send(why);
             if tokio::time::timeout(stall, body_gone.cancelled()).await.is_err()
                 && let Some(remote) = remote
@@ -140,7 +136,7 @@ impl WorkerService for Workers {
                 remote.cut.cancel();
             }
         });
-        Ok(Response::new(FrameStream::new(queue, ended, gone.drop_guard())))
+        Ok(Response::new(FrameStream::new(frames, answers, ended, gone.drop_guard())))
     }
 }
 
@@ -202,31 +198,33 @@ async fn step(next: &mut Option<Next>) -> FrameStep {
 }
 
 struct Session {
-    /// Boxed: the queue allocates places for 32 frames at once, each as large as the largest frame.
-    out: mpsc::Sender<Box<SessionResponse>>,
+    answers: Arc<Answers>,
+    /// The body of the answer was dropped: nobody reads it any longer.
+    gone: CancellationToken,
     /// The jobs that the worker may work for, and the end of that right. The answer's body ends then as well, but only
     /// while it is read.
     rights: (JobScope, CancellationToken),
     /// The machines that it may state.
     machines: Machines,
-    /// Jobs that the worker had and its credential is no longer for: it may still report how its last runs of them
-    /// ended.
-    lost: BTreeSet<JobName>,
     /// One registration per credential is parsed at a time, with turns for others in between.
     turns: Arc<Semaphore>,
-    /// Frames that found the queue full.
-    waiting: VecDeque<Box<SessionResponse>>,
-    /// When the worker must have read the first of them.
-    stalled: Option<Mono>,
     limits: SessionLimits,
     metrics: Arc<Metrics>,
     clock: SharedClock,
 }
 
+/// The coordinator's side of a stream. Dropping it ends the conversation.
+struct Coordinator {
+    inbox: Box<dyn FrameSink>,
+    monitor: OutboxMonitor,
+}
+
 impl Session {
+    /// Until the stream ends; `opened` is given the frames for the worker.
     async fn run(
-        mut self,
+        self,
         mut frames: Streaming<SessionRequest>,
+        opened: oneshot::Sender<Outbox>,
         backend: &dyn Backend,
         peer: Peer,
         late: &CancellationToken,
@@ -234,7 +232,7 @@ impl Session {
         let hello = tokio::select! {
             biased;
             () = late.cancelled() => return self.refuse(&draining()),
-            () = self.out.closed() => return Ok(()),
+            () = self.gone.cancelled() => return Ok(()),
             hello = tokio::time::timeout(self.limits.hello, self.hello(&mut frames)) => match hello {
                 Ok(hello) => hello?,
                 Err(_) => return self.refuse(&Refusal::new(
@@ -253,20 +251,24 @@ impl Session {
             hello.asked.retain(|job| self.rights.0.have(job));
             hello.in_flight.retain(|run| self.rights.0.have(&run.job));
         }
-        let mut conversation = match backend.open(peer) {
+        let conversation = match backend.open(peer) {
             Ok(conversation) => conversation,
             Err(refusal) => return self.refuse(&refusal),
         };
+        let monitor = conversation.outbox.monitor(self.limits.outgoing);
+        let coordinator = Coordinator { inbox: conversation.inbox, monitor };
+        // Fails if nobody reads the answer any longer: noticed below.
+        let _unread = opened.send(conversation.outbox);
         let room = tokio::select! {
             biased;
             () = late.cancelled() => return self.refuse(&draining()),
-            () = self.out.closed() => return Ok(()),
-            room = conversation.inbox.room(bytes) => room,
+            () = self.gone.cancelled() => return Ok(()),
+            room = coordinator.inbox.room(bytes) => room,
         };
-        if let Err(refusal) = conversation.inbox.put(hello, room) {
+        if let Err(refusal) = coordinator.inbox.put(hello, room) {
             return self.refuse(&refusal);
         }
-        self.talk(&mut frames, &mut conversation, late).await
+        self.talk(&mut frames, &coordinator, late).await
     }
 
     /// The first frame that this version knows, and its size; `None`: the worker left.
@@ -290,93 +292,69 @@ impl Session {
     }
 
     async fn talk(
-        &mut self,
+        &self,
         frames: &mut Streaming<SessionRequest>,
-        conversation: &mut Conversation,
+        coordinator: &Coordinator,
         late: &CancellationToken,
     ) -> End {
         // Once the worker has closed its half, its conversation has this long to end.
         let mut last_word: Option<Mono> = None;
-        // How many frames ago the outbox was full: if it ends while those are being sent, it had overflowed.
-        let mut since_full = usize::MAX;
+        // When the worker must have read a frame of those that wait.
+        let mut stalled: Option<Mono> = None;
         // The worker's frame that is being parsed, or waits for room: the next one is read after it.
         let mut next: Option<Next> = None;
-        let (out, clock) = (self.out.clone(), self.clock.clone());
-        // What ends the stream from outside. Each is polled only when it has woken, not with every frame.
-        let over = self.rights.1.clone();
-        let mut ends = FuturesUnordered::<BoxFuture<'_, ()>>::new();
-        ends.extend([late.cancelled().boxed(), over.cancelled().boxed(), out.closed().boxed()]);
+        let (monitor, over) = (&coordinator.monitor, &self.rights.1);
+        // What does not come from the worker. Each is polled only when it has woken, not with every frame.
+        let mut outside = FuturesUnordered::<BoxFuture<'_, ()>>::new();
+        outside.extend([late.cancelled().boxed(), over.cancelled().boxed(), self.gone.cancelled().boxed()]);
+        outside.push(monitor.changed().boxed());
         loop {
             // Yield now and then, whatever the worker sends.
             tokio::task::coop::consume_budget().await;
-            // In a fixed order, so that the same events give the same conversation: first its end, then frames for the
-            // worker, whose number is limited by what it reads, then frames from the worker.
+            // In a fixed order, so that the same events give the same conversation: first its end, then frames from the
+            // worker.
             tokio::select! {
                 biased;
-                Some(()) = ends.next() => return match (late.is_cancelled(), over.is_cancelled()) {
-                    (true, _) => self.refuse(&draining()),
-                    (_, true) => self.refuse(&revoked()),
-                    _ => Ok(()),
-                },
-                () = until(&*clock, self.stalled) => return self.refuse(&too_slow()),
-                () = until(&*clock, last_word) => return Ok(()),
-                frame = conversation.outbox.recv(), if self.waiting.is_empty() => {
-                    if let Err(end) = self.pass_on(frame, &mut conversation.outbox, &mut since_full) {
-                        return end;
+                Some(()) = outside.next() => {
+                    if late.is_cancelled() {
+                        return self.refuse(&draining());
                     }
-                },
-                permit = out.reserve(), if !self.waiting.is_empty() => {
-                    let (Ok(permit), Some(frame)) = (permit, self.waiting.pop_front()) else { return Ok(()) };
-                    permit.send(frame);
-                    self.stalled = (!self.waiting.is_empty()).then(|| self.patience());
-                },
+                    if over.is_cancelled() {
+                        return self.refuse(&revoked());
+                    }
+                    if self.gone.is_cancelled() {
+                        return Ok(());
+                    }
+                    // It was the outbox. Its end counts once the worker has read what waits.
+                    outside.push(monitor.changed().boxed());
+                    stalled = monitor.has_backlog().then(|| self.patience());
+                    if stalled.is_none() && let Some(ended) = monitor.ended() {
+                        return self.ended(&ended);
+                    }
+                }
+                () = until(&*self.clock, stalled) => return self.refuse(&too_slow()),
+                () = until(&*self.clock, last_word) => return Ok(()),
                 step = step(&mut next), if next.is_some() => {
                     next = match step {
-                        FrameStep::Parsed(parsed, bytes) => self.parsed(parsed, bytes, conversation)?,
-                        FrameStep::Room(frame, room) => self.put(frame, room, conversation)?,
+                        FrameStep::Parsed(parsed, bytes) => self.parsed(parsed, bytes, coordinator)?,
+                        FrameStep::Room(frame, room) => self.put(frame, room, coordinator)?,
                     };
                 },
                 frame = frames.message(), if next.is_none() && last_word.is_none() => match self.arrived(frame)? {
-                    Some(frame) => next = self.take(frame, conversation)?,
+                    Some(frame) => next = self.take(frame, coordinator)?,
                     None => last_word = Some(self.patience()),
                 },
             }
         }
     }
 
-    /// Passes a frame of the coordinator on, with those that follow it; `Err`: how the stream ends.
-    fn pass_on(
-        &mut self,
-        mut frame: Option<ToWorker>,
-        outbox: &mut mpsc::Receiver<ToWorker>,
-        since_full: &mut usize,
-    ) -> Result<(), End> {
-        for more in (0..AT_ONCE).rev() {
-            let (queued, most) = (outbox.len() + 1, outbox.max_capacity());
-            *since_full = if queued >= most { 0 } else { since_full.saturating_add(1) };
-            if let Some(ToWorker::Refused { job, refusal }) = &frame
-                && refusal.code == Code::PermissionDenied
-                && let Ok(job) = JobName::new(job)
-            {
-                self.lost.insert(job);
-            }
-            match frame.map(convert::to_worker) {
-                Some(Ok(frame)) => self.send(frame).map_err(Err)?,
-                Some(Err(None)) => return Err(Ok(())),
-                Some(Err(Some(refusal))) => return Err(self.refuse(&refusal)),
-                None if *since_full <= most => return Err(self.refuse(&too_slow())),
-                None => return Err(self.refuse(&draining())),
-            }
-            // Frames that wait here go first.
-            if more == 0 || !self.waiting.is_empty() {
-                break;
-            }
-            match outbox.try_recv() {
-                Ok(next) => frame = Some(next),
-                Err(_) => break,
-            }
+    /// The coordinator has ended the conversation.
+    fn ended(&self, ended: &Ended) -> End {
+        match ended {
+            Ended::Closed(None) => Ok(()),
+            Ended::Closed(Some(refusal)) => self.refuse(refusal),
+            Ended::Stopped => self.refuse(&draining()),
         }
-        Ok(())
     }
 
     /// A frame from the worker; `None`: it will send no more.
@@ -396,7 +374,7 @@ impl Session {
     }
 
     /// Handles a frame; returns the work that remains before the next one.
-    fn take(&mut self, frame: SessionRequest, conversation: &Conversation) -> Result<Option<Next>, Status> {
+    fn take(&self, frame: SessionRequest, coordinator: &Coordinator) -> Result<Option<Next>, Status> {
         mutants::panic_if_injected("panic-stream");
         let bytes = frame.encoded_len();
         if matches!(&frame.frame, Some(Frame::Register(register)) if !register.config.is_empty()) {
@@ -407,14 +385,14 @@ impl Session {
                 FrameStep::Parsed(convert::from_worker(frame), bytes)
             })));
         }
-        self.parsed(convert::from_worker(frame), bytes, conversation)
+        self.parsed(convert::from_worker(frame), bytes, coordinator)
     }
 
     fn parsed(
-        &mut self,
+        &self,
         parsed: Result<Option<FromWorker>, Defect>,
         bytes: usize,
-        conversation: &Conversation,
+        coordinator: &Coordinator,
     ) -> Result<Option<Next>, Status> {
         let frame = match parsed {
             Ok(Some(FromWorker::Hello(_))) => {
@@ -425,26 +403,21 @@ impl Session {
             Err(defect) => {
                 let status = self.malformed(&defect.malformed);
                 let answer = defect.answer.ok_or(status)?;
-                return self.send(*answer).map(|()| None);
+                return self.send(*answer, coordinator).map(|()| None);
             }
         };
-        let Some(frame) = self.within_rights(frame)? else { return Ok(None) };
-        match conversation.inbox.try_room(bytes) {
-            Some(room) => self.put(frame, room, conversation),
+        let Some(frame) = self.within_rights(frame, coordinator)? else { return Ok(None) };
+        match coordinator.inbox.try_room(bytes) {
+            Some(room) => self.put(frame, room, coordinator),
             None => {
-                let room = conversation.inbox.room(bytes);
+                let room = coordinator.inbox.room(bytes);
                 Ok(Some(Box::pin(async move { FrameStep::Room(frame, room.await) })))
             }
         }
     }
 
-    fn put(
-        &self,
-        frame: FromWorker,
-        room: Room,
-        conversation: &Conversation,
-    ) -> Result<Option<Next>, Status> {
-        conversation
+    fn put(&self, frame: FromWorker, room: Room, coordinator: &Coordinator) -> Result<Option<Next>, Status> {
+        coordinator
             .inbox
             .put(frame, room)
             .map(|()| None)
@@ -457,8 +430,12 @@ impl Session {
 
     /// The part of a frame that concerns the credential's jobs. The rest is refused if it can have an answer, and
     /// dropped otherwise.
-    fn within_rights(&mut self, frame: FromWorker) -> Result<Option<FromWorker>, Status> {
-        let jobs = self.rights.0.clone();
+    fn within_rights(
+        &self,
+        frame: FromWorker,
+        coordinator: &Coordinator,
+    ) -> Result<Option<FromWorker>, Status> {
+        let jobs = &self.rights.0;
         if jobs.are_all() {
             return Ok(Some(frame));
         }
@@ -469,14 +446,15 @@ impl Session {
             }
             FromWorker::Register { job, .. } | FromWorker::Unregister { job } if !jobs.have(&job) => {
                 let refusal = self.counted(self.not_for(&job));
-                self.answer(ToWorker::Refused { job: job.to_string(), refusal })?;
+                self.answer(ToWorker::Refused { job: job.to_string(), refusal }, coordinator)?;
                 None
             }
+            // A worker may still report how its last runs of a job ended that its credential is no longer for.
             FromWorker::RunCompleted(report)
-                if !jobs.have(&report.run.job) && !self.lost.contains(&report.run.job) =>
+                if !jobs.have(&report.run.job) && !coordinator.monitor.has_refused(&report.run.job) =>
             {
                 let refusal = self.counted(self.not_for(&report.run.job));
-                self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) })?;
+                self.answer(ToWorker::ReportAck { run: report.run, refusal: Some(refusal) }, coordinator)?;
                 None
             }
             FromWorker::RunStarted { run: RunRef { job, .. }, .. }
@@ -490,8 +468,8 @@ impl Session {
         })
     }
 
-    fn answer(&mut self, answer: ToWorker) -> Result<(), Status> {
-        convert::to_worker(answer).map_or(Ok(()), |answer| self.send(answer))
+    fn answer(&self, answer: ToWorker, coordinator: &Coordinator) -> Result<(), Status> {
+        convert::to_worker(answer).map_or(Ok(()), |answer| self.send(answer, coordinator))
     }
 
     fn counted(&self, refusal: Refusal) -> Refusal {
@@ -515,24 +493,13 @@ impl Session {
         Refusal::new(Code::PermissionDenied, what)
     }
 
-    /// Queues a frame for the worker, behind those that wait.
-    fn send(&mut self, frame: SessionResponse) -> Result<(), Status> {
-        let frame = Box::new(frame);
-        let frame = match self.waiting.is_empty().then(|| self.out.try_reserve()) {
-            Some(Ok(permit)) => {
-                permit.send(frame);
-                return Ok(());
-            }
-            _ => frame,
-        };
-        if self.waiting.len() >= self.limits.outgoing {
+    /// Queues an answer of the edge for the worker.
+    fn send(&self, answer: SessionResponse, coordinator: &Coordinator) -> Result<(), Status> {
+        if !self.answers.push(answer) {
             let what = "refused frames are sent faster than their answers are read";
             return self.refuse(&Refusal::new(Code::TooManyFrames, what));
         }
-        if self.stalled.is_none() {
-            self.stalled = Some(self.patience());
-        }
-        self.waiting.push_back(frame);
+        coordinator.monitor.call();
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderMap;
-use tokio::time::Instant;
 
 use super::methods::Methods;
 use super::refused;
@@ -22,32 +21,13 @@ pub struct Deadlines {
     pub most: Duration,
 }
 
-/// When a request arrived. The server's own timer starts a moment later, however long the layers between the two take.
-#[derive(Clone, Copy)]
-pub struct Arrived(Instant);
-
-impl Arrived {
-    fn now() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Recorded before any other layer handles the request.
-    pub fn note<B>(mut request: http::Request<B>) -> http::Request<B> {
-        request.extensions_mut().insert(Self::now());
-        request
-    }
-}
-
 /// The layer.
 pub async fn layer(State(deadlines): State<Arc<Deadlines>>, request: Request, next: Next) -> Response {
     if deadlines.methods.streams(request.uri().path()) {
         return next.run(request).await;
     }
     let time = grpc_timeout(request.headers()).unwrap_or(deadlines.most).min(deadlines.most);
-    // A moment early: the server around this layer has a timer for the same header, with another status.
-    let time = time - (time / 10).min(Duration::from_millis(10));
-    let Arrived(at) = request.extensions().get().copied().unwrap_or_else(Arrived::now);
-    tokio::time::timeout_at(at + time, next.run(request)).await.unwrap_or_else(|_| {
+    tokio::time::timeout(time, next.run(request)).await.unwrap_or_else(|_| {
         let what = format!("it took longer than {time:?}: what it would have changed may yet be changed");
         refused(true, &Refusal::new(Code::DeadlineExceeded, what))
     })

@@ -17,7 +17,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::methods::{Access, Methods, Probe, access, probe};
 use super::{is_grpc, refused};
@@ -86,14 +86,14 @@ impl Limits {
 }
 
 /// The layer.
-pub async fn layer(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
+pub async fn layer(State(limits): State<Arc<Limits>>, mut request: Request, next: Next) -> Response {
     let (path, grpc) = (request.uri().path(), is_grpc(request.headers()));
     let console = || is_for((request.method(), request.uri(), request.headers())).then_some(Probe::Console);
     if let Some(probe) = probe(path).or_else(console) {
         return limits.probe(probe, grpc, request, next).await;
     }
-    let streams = limits.methods.streams(path);
-    let (places, what) = match (streams, access(request.method(), path)) {
+    let kind = (limits.methods.streams(path), access(request.method(), path));
+    let (places, what) = match kind {
         (false, _) => (&limits.calls, "requests"),
         (true, Some(Access::Worker)) => (&limits.workers, "workers"),
         (true, _) => (&limits.watchers, "watchers"),
@@ -102,9 +102,19 @@ pub async fn layer(State(limits): State<Arc<Limits>>, request: Request, next: Ne
         let what = format!("this coordinator has as many {what} as it takes: try another one, or later");
         return limits.refuse(grpc, Code::Overloaded, what);
     };
-    let response = next.run(request).await;
-    if streams { response.map(|body| Body::new(Placed { body, _place: place })) } else { response }
+    match kind {
+        (true, Some(Access::Worker)) => {
+            request.extensions_mut().insert(WorkerPlace(Arc::new(place)));
+            next.run(request).await
+        }
+        (true, _) => next.run(request).await.map(|body| Body::new(Placed { body, _place: place })),
+        (false, _) => next.run(request).await,
+    }
 }
+
+/// The place of a worker's stream, for its handler to hold: a body around its body would be one more for each frame.
+#[derive(Debug, Clone)]
+pub struct WorkerPlace(#[allow(dead_code)] Arc<OwnedSemaphorePermit>);
 
 impl Limits {
     async fn probe(&self, probe: Probe, grpc: bool, request: Request, next: Next) -> Response {

@@ -75,7 +75,7 @@ impl Hostile {
     fn hear(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let mut ended = false;
-        while let Ok(frame) = stream.outbox.try_recv() {
+        while let Some(frame) = stream.outbox.try_recv() {
             match frame {
                 ToWorker::Welcome(welcome) => self.identity = Some((welcome.worker, welcome.resume_key)),
                 ToWorker::Close(_) => ended = true,

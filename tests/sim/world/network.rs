@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use prost::Message as _;
 use rosterd_client::embedding::proto::{SessionRequest, SessionResponse};
 use rosterd_client::embedding::{Connector, LinkError, Wire};
-use rosterd_coordinator::handle::{Handle, Inbox, Peer};
+use rosterd_coordinator::handle::{Handle, Inbox, Outbox, Peer};
 use rosterd_session::frame::{FromWorker, ToWorker};
 use rosterd_wire::{convert, status};
 use serde::{Deserialize, Serialize};
@@ -506,7 +506,7 @@ struct Down {
 impl Down {
     async fn carry(
         self,
-        mut outbox: mpsc::Receiver<ToWorker>,
+        mut outbox: Outbox,
         mut answers: mpsc::UnboundedReceiver<Result<SessionResponse, LinkError>>,
         mut state: watch::Receiver<ConnectionState>,
     ) {

@@ -77,7 +77,7 @@ impl ScriptedWorker {
     /// Reads the frames that have arrived, and keeps the lease alive.
     pub fn hears(&mut self) {
         let Some(stream) = &mut self.stream else { return };
-        while let Ok(frame) = stream.outbox.try_recv() {
+        while let Some(frame) = stream.outbox.try_recv() {
             match frame {
                 ToWorker::Welcome(welcome) => self.identity = Some((welcome.worker, welcome.resume_key)),
                 ToWorker::Close(refusal) => self.refused = refusal.map(|refusal| refusal.code),
