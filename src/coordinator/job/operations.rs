@@ -42,7 +42,9 @@ impl JobTurn<'_> {
         let mut waiting = VecDeque::new();
         let mut acts = false;
         while let Some(mut asked) = job.operations.pop_front() {
-            if Self::must_look(&asked) {
+            let lacks = asked.tries < MOST_TRIES && lacks_records(&asked, job, view);
+            if Self::must_look(&asked) || lacks {
+                asked.tries += u32::from(asked.informed);
                 asked.informed = true;
                 job.operations.push_front(asked);
                 job.cache.records_went_stale();
@@ -294,6 +296,15 @@ impl JobTurn<'_> {
             }
         }
     }
+}
+
+/// Whether a removal does not know the record of an item that has an owner. Such a record was written before the
+/// assignment, and a removal must be guarded by it: its runs would otherwise start after the removal.
+fn lacks_records(asked: &PendingRequest, job: &JobState, view: &Job) -> bool {
+    let is_owned = |item: &Item| view.sharding.owner(*item).is_some();
+    let mut owned = (0..view.sharding.items()).map(Item).filter(is_owned);
+    matches!(asked.operation, JobOperation::Remove { .. })
+        && owned.any(|item| job.cache.record(item).is_none())
 }
 
 /// Cancels the run of one item. If it crashed and waits for failover, it is given up.

@@ -55,7 +55,7 @@ pub(crate) struct Admission {
     under_way: BTreeMap<StreamId, (Credential, usize)>,
     /// How many names are being looked up for each credential.
     looked_up: BTreeMap<Credential, usize>,
-    /// Streams of both kinds whose Hello has an identity, with the worker; and the reverse.
+    /// Streams of both kinds whose worker has a name, in its Hello or by now; and the reverse.
     coming: BTreeMap<StreamId, WorkerId>,
     pending_by_worker: BTreeSet<(WorkerId, StreamId)>,
     /// Workers whose attachment was written, and whether known records may contain runs of theirs that are not
@@ -86,9 +86,11 @@ impl Admission {
         self.under_way.len()
     }
 
-    /// The Hello of a stream names this worker.
+    /// The Hello of a stream names this worker, or the worker has its name from now on.
     pub(crate) fn comes(&mut self, stream: StreamId, worker: &WorkerId) {
-        self.coming.insert(stream, worker.clone());
+        if let Some(before) = self.coming.insert(stream, worker.clone()) {
+            self.pending_by_worker.remove(&(before, stream));
+        }
         self.pending_by_worker.insert((worker.clone(), stream));
     }
 
@@ -119,8 +121,10 @@ impl Admission {
         std::mem::take(&mut self.early)
     }
 
-    /// The attachment of a Hello is being written.
+    /// The attachment of a Hello is being written. A read may find it before the answer to the write comes: it does
+    /// not belong to an earlier session then.
     pub(crate) fn attach(&mut self, stream: StreamId, attaching: Attaching) {
+        self.comes(stream, &attaching.worker.id);
         self.attaching.insert(stream, attaching);
     }
 

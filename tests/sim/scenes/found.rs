@@ -149,6 +149,12 @@ scripts! {
     /// A removal waited for one run, and another was written meanwhile; it started after the removal, and a concurrent
     /// disable, had been answered.
     a_run_joined_those_that_a_removal_waited_for;
+    /// A removal with its runs went on after a change had added items, whose runs it did not know of: its coordinator had read
+    /// the new assignment, and not the records.
+    a_removal_did_not_know_the_items_that_a_change_had_added;
+    /// The store answered the write of a new worker's attachment late. A read found it meanwhile, its host's own session
+    /// counted as an earlier one, and the worker was marked dead right after its Welcome.
+    a_read_found_an_attachment_before_its_writer_heard_of_it;
 }
 
 /// Every script in the folder has a test.
