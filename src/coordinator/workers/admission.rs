@@ -55,14 +55,15 @@ pub(crate) struct Admission {
     under_way: BTreeMap<StreamId, (Credential, usize)>,
     /// How many names are being looked up for each credential.
     looked_up: BTreeMap<Credential, usize>,
-    /// Streams of both kinds whose worker has a name, in its Hello or by now; and the reverse.
+    /// Streams of both kinds whose Hello has an identity, with the worker; and the reverse.
     coming: BTreeMap<StreamId, WorkerId>,
     pending_by_worker: BTreeSet<(WorkerId, StreamId)>,
     /// Workers whose attachment was written, and whether known records may contain runs of theirs that are not
     /// accounted for yet: processed together.
     attached: BTreeMap<WorkerId, bool>,
-    /// Hellos whose attachment is being written.
+    /// Hellos whose attachment is being written; and their workers, some of which have just got their name.
     attaching: BTreeMap<StreamId, Attaching>,
+    attaching_workers: BTreeSet<(WorkerId, StreamId)>,
     /// Workers that arrived before this coordinator may attach any.
     early: Vec<(StreamId, Box<Hello>)>,
 }
@@ -86,11 +87,9 @@ impl Admission {
         self.under_way.len()
     }
 
-    /// The Hello of a stream names this worker, or the worker has its name from now on.
+    /// The Hello of a stream names this worker.
     pub(crate) fn comes(&mut self, stream: StreamId, worker: &WorkerId) {
-        if let Some(before) = self.coming.insert(stream, worker.clone()) {
-            self.pending_by_worker.remove(&(before, stream));
-        }
+        self.coming.insert(stream, worker.clone());
         self.pending_by_worker.insert((worker.clone(), stream));
     }
 
@@ -121,16 +120,17 @@ impl Admission {
         std::mem::take(&mut self.early)
     }
 
-    /// The attachment of a Hello is being written. A read may find it before the answer to the write comes: it does
-    /// not belong to an earlier session then.
+    /// The attachment of a Hello is being written.
     pub(crate) fn attach(&mut self, stream: StreamId, attaching: Attaching) {
-        self.comes(stream, &attaching.worker.id);
+        self.attaching_workers.insert((attaching.worker.id.clone(), stream));
         self.attaching.insert(stream, attaching);
     }
 
     /// The write of the attachment has succeeded or failed.
     pub(crate) fn take_attaching(&mut self, stream: StreamId) -> Option<Attaching> {
-        self.attaching.remove(&stream)
+        let attaching = self.attaching.remove(&stream)?;
+        self.attaching_workers.remove(&(attaching.worker.id.clone(), stream));
+        Some(attaching)
     }
 
     /// Takes the workers whose attachment was written, and whether known records may contain runs of theirs that are
@@ -184,10 +184,12 @@ impl Admission {
         }
     }
 
-    /// Whether a Hello of a worker is pending: the worker is alive, and will send more.
+    /// Whether a Hello of a worker is pending: the worker is alive, and will send more. Its attachment may have been read
+    /// already, although the answer to the write has not come.
     pub(crate) fn is_coming(&self, worker: &WorkerId) -> bool {
         let (first, last) = ((worker.clone(), StreamId::MIN), (worker.clone(), StreamId::MAX));
-        self.pending_by_worker.range(first..=last).next().is_some()
+        let mut known = [&self.pending_by_worker, &self.attaching_workers].into_iter();
+        known.any(|pending| pending.range(first.clone()..=last.clone()).next().is_some())
     }
 
     /// A worker's attachment was written.

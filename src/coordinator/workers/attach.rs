@@ -239,9 +239,6 @@ impl WorkersTurn<'_> {
     pub(crate) fn attached(&mut self, stream: StreamId, commit: Commit) {
         let Some(attaching) = self.workers.admission.take_attaching(stream) else { return };
         let Attaching { hello, mut worker, key } = attaching;
-        if !self.workers.streams.contains_key(&stream) {
-            self.workers.admission.arrived(stream);
-        }
         if let Some(known) = self.workers.table.get_mut(&worker.id) {
             known.link.write_ended();
         }
