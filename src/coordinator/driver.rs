@@ -503,3 +503,37 @@ fn map<T: 'static>(
 ) -> BoxFuture<'static, Answer> {
     Box::pin(async move { into(read.await) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::outbox;
+
+    #[test]
+    fn a_worker_that_leaves_too_many_frames_unread_loses_its_stream_and_is_told_why() {
+        let (_queue, inbox) = edge_queue();
+        let (sender, mut outbox) = outbox(2);
+        let mut edge = EdgeSide {
+            inbox,
+            taken: 0,
+            waiting: WaitingStreams::default(),
+            outboxes: BTreeMap::from([(7, sender)]),
+            broken: Vec::new(),
+            replies: BTreeMap::new(),
+            last_request: 0,
+            deserted: false,
+        };
+        let ack = |sequence| ToWorker::HeartbeatAck { sequence };
+        for sequence in 1..=2 {
+            edge.send(7, ack(sequence));
+        }
+        assert!(edge.broken.is_empty(), "as many as are allowed");
+        edge.send(7, ack(3));
+        assert_eq!(edge.broken, [7]);
+        assert!(edge.outboxes.is_empty());
+        assert_eq!([outbox.try_recv(), outbox.try_recv()], [Some(ack(1)), Some(ack(2))]);
+        let Some(ToWorker::Close(Some(refusal))) = outbox.try_recv() else { panic!("it is told why") };
+        assert_eq!(refusal.code, Code::TooSlow);
+        assert_eq!(outbox.try_recv(), None);
+    }
+}

@@ -73,8 +73,8 @@ struct State {
     ended: Option<Ended>,
     /// No frame is accepted any longer.
     closed: bool,
-    /// Who waits for a frame is to look for something else.
-    called: bool,
+    /// The monitor has woken the reader.
+    woken: bool,
     reader: Option<Waker>,
 }
 
@@ -99,12 +99,12 @@ impl Shared {
         let mut state = self.state();
         state.closed = true;
         state.frames.truncate(keep);
-        wake(state);
+        wake_reader(state);
     }
 }
 
 /// Wakes the reader, without the lock.
-fn wake(mut state: MutexGuard<'_, State>) {
+fn wake_reader(mut state: MutexGuard<'_, State>) {
     let reader = state.reader.take();
     drop(state);
     if let Some(reader) = reader {
@@ -135,7 +135,7 @@ impl OutboxSender {
         if state.has_backlog() && !had_backlog {
             self.0.monitored.notify_one();
         }
-        wake(state);
+        wake_reader(state);
         Sent::Queued
     }
 
@@ -152,7 +152,7 @@ impl Drop for OutboxSender {
             state.ended = Some(Ended::Stopped);
             self.0.monitored.notify_one();
         }
-        wake(state);
+        wake_reader(state);
     }
 }
 
@@ -161,8 +161,8 @@ impl Drop for OutboxSender {
 pub enum Taken {
     /// The next frame.
     Frame(ToWorker),
-    /// A call: its monitor has something else for the worker.
-    Call,
+    /// No frame: its monitor has something else for the worker.
+    Woken,
     /// Nothing, and there will be no more.
     End,
 }
@@ -171,8 +171,8 @@ impl Outbox {
     /// Takes what comes next.
     pub fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Taken> {
         let mut state = self.0.state();
-        if std::mem::take(&mut state.called) {
-            return Poll::Ready(Taken::Call);
+        if std::mem::take(&mut state.woken) {
+            return Poll::Ready(Taken::Woken);
         }
         match self.0.take(&mut state) {
             Some(frame) => Poll::Ready(Taken::Frame(frame)),
@@ -191,7 +191,7 @@ impl Outbox {
         loop {
             match std::future::poll_fn(|cx| self.poll_take(cx)).await {
                 Taken::Frame(frame) => return Some(frame),
-                Taken::Call => {}
+                Taken::Woken => {}
                 Taken::End => return None,
             }
         }
@@ -247,11 +247,11 @@ impl OutboxMonitor {
         self.0.state().refused.contains(job.as_str())
     }
 
-    /// Calls whoever takes the frames: there is something else for the worker.
-    pub fn call(&self) {
+    /// Wakes whoever takes the frames: there is something else for the worker.
+    pub fn wake(&self) {
         let mut state = self.0.state();
-        state.called = true;
-        wake(state);
+        state.woken = true;
+        wake_reader(state);
     }
 }
 
@@ -369,23 +369,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_comes_once_and_before_frames() {
+    async fn a_wake_up_comes_once_and_before_frames() {
         let (sender, mut outbox) = outbox(8);
         let monitor = outbox.monitor(2);
         let later = async {
             tokio::task::yield_now().await;
-            monitor.call();
+            monitor.wake();
         };
         let takes = std::future::poll_fn(|cx| outbox.poll_take(cx));
-        assert_eq!(tokio::join!(takes, later).0, Taken::Call);
+        assert_eq!(tokio::join!(takes, later).0, Taken::Woken);
         sender.send(ack(1));
-        monitor.call();
-        monitor.call();
-        for expected in [Taken::Call, Taken::Frame(ack(1))] {
+        monitor.wake();
+        monitor.wake();
+        for expected in [Taken::Woken, Taken::Frame(ack(1))] {
             assert_eq!(std::future::poll_fn(|cx| outbox.poll_take(cx)).await, expected);
         }
         sender.send(ack(2));
-        monitor.call();
+        monitor.wake();
         assert_eq!(outbox.recv().await, Some(ack(2)), "who only wants frames gets them");
     }
 

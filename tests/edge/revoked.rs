@@ -131,6 +131,26 @@ async fn a_worker_registers_the_jobs_of_its_credential_and_no_others() {
     assert!(matches!(seen.frame().await, Some(FromWorker::Heartbeat { .. })), "the stream goes on");
 }
 
+#[tokio::test]
+async fn a_worker_that_reads_none_of_its_refusals_is_told_so_in_the_end() {
+    let jobs = JobScope::parse(["a-*"]).unwrap();
+    let narrow = Grant { jobs, ..Grant::by_secret("fleet", Role::Worker, &secret(1)) };
+    let (mut served, _credentials) = guarded(vec![narrow]).await;
+    let mut worker = worker(served.channel().await, 1).await;
+    worker.send(Frame::Hello(hello())).await;
+    let mut seen = served.seen().await;
+    assert!(matches!(seen.frame().await, Some(FromWorker::Hello(_))));
+    let job = format!("b-{}", "x".repeat(50));
+    for _ in 0..20_000 {
+        let frame = Frame::Register(v1::Register { job: job.clone(), ..Default::default() });
+        let sent = worker.sender.send(v1::SessionRequest { frame: Some(frame) });
+        if soon("room", sent).await.is_err() {
+            break;
+        }
+    }
+    assert_eq!(reason(&worker.end().await.unwrap()), "TOO_MANY_FRAMES");
+}
+
 /// Regression: it was refused as a whole. The coordinator knows which of its jobs it has lost; for these it may only
 /// report how its runs ended.
 #[tokio::test]

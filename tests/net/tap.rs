@@ -96,7 +96,7 @@ impl Backend for Tap {
                 if !(left && matches!(frame, ToWorker::HeartbeatAck { .. })) {
                     observer.lock().heard(&worker, host.as_str(), &frame);
                 }
-                // One that does not read is told so after as many frames as without the tap.
+                // No worker here leaves as many frames unread as the coordinator allows.
                 if told.send(frame) != Sent::Queued {
                     return;
                 }

@@ -57,8 +57,8 @@ enum Frames {
 pub struct FrameStream {
     frames: Frames,
     answers: Arc<Answers>,
-    /// The outbox has called: there may be answers.
-    called: bool,
+    /// There may be answers.
+    woken: bool,
     ended: oneshot::Receiver<End>,
     _gone: DropGuard,
 }
@@ -71,16 +71,16 @@ impl FrameStream {
         ended: oneshot::Receiver<End>,
         gone: DropGuard,
     ) -> Self {
-        Self { frames: Frames::Awaited(frames), answers, called: false, ended, _gone: gone }
+        Self { frames: Frames::Awaited(frames), answers, woken: false, ended, _gone: gone }
     }
 
     /// The next frame, or answer of the edge; `None`: there will be no more.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SessionResponse>> {
         loop {
-            if self.called {
+            if self.woken {
                 match self.answers.pop() {
                     Some(answer) => return Poll::Ready(Some(answer)),
-                    None => self.called = false,
+                    None => self.woken = false,
                 }
             }
             match &mut self.frames {
@@ -96,7 +96,7 @@ impl FrameStream {
                         // The Close, the last: the stream's task says how the stream ends.
                         Err(_) => self.frames = Frames::Ended,
                     },
-                    Taken::Call => self.called = true,
+                    Taken::Woken => self.woken = true,
                     Taken::End => self.frames = Frames::Ended,
                 },
                 Frames::Ended => return Poll::Ready(None),

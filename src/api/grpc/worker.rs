@@ -499,7 +499,7 @@ impl Session {
             let what = "refused frames are sent faster than their answers are read";
             return self.refuse(&Refusal::new(Code::TooManyFrames, what));
         }
-        coordinator.monitor.call();
+        coordinator.monitor.wake();
         Ok(())
     }
 

@@ -104,7 +104,7 @@ pub async fn layer(State(limits): State<Arc<Limits>>, mut request: Request, next
     };
     match kind {
         (true, Some(Access::Worker)) => {
-            request.extensions_mut().insert(WorkerPlace(Arc::new(place)));
+            request.extensions_mut().insert(WorkerPlace { _place: Arc::new(place) });
             next.run(request).await
         }
         (true, _) => next.run(request).await.map(|body| Body::new(Placed { body, _place: place })),
@@ -114,7 +114,9 @@ pub async fn layer(State(limits): State<Arc<Limits>>, mut request: Request, next
 
 /// The place of a worker's stream, for its handler to hold: a body around its body would be one more for each frame.
 #[derive(Debug, Clone)]
-pub struct WorkerPlace(#[allow(dead_code)] Arc<OwnedSemaphorePermit>);
+pub struct WorkerPlace {
+    _place: Arc<OwnedSemaphorePermit>,
+}
 
 impl Limits {
     async fn probe(&self, probe: Probe, grpc: bool, request: Request, next: Next) -> Response {

@@ -42,6 +42,7 @@ impl JobTurn<'_> {
         let mut waiting = VecDeque::new();
         let mut acts = false;
         while let Some(mut asked) = job.operations.pop_front() {
+            // A limited number of times: a record that is missing for good must not hold the removal up.
             let lacks = asked.tries < MOST_TRIES && lacks_records(&asked, job, view);
             if Self::must_look(&asked) || lacks {
                 asked.tries += u32::from(asked.informed);
