@@ -192,7 +192,8 @@ impl Story<'_, '_> {
         self.apply(&ItemEvent::DropMisfire { reason });
     }
 
-    /// Whether the owner is able to run it, but has no free slot, now or with this plan.
+    /// Whether the owner is able to run it, but has no free slot, now or with this plan. A run that is taken away keeps
+    /// its slot: its worker may continue with it.
     fn no_slot(&self) -> bool {
         let owner = self.case.job.sharding.owner(self.item);
         let Some((owner, hosted)) = owner.and_then(|owner| self.case.facts.hosted.get_key_value(owner))
@@ -203,7 +204,10 @@ impl Story<'_, '_> {
         for entry in &self.case.plan.entries {
             match entry {
                 Entry::Started { run, .. } => started += usize::from(run.instance == *owner),
-                Entry::Ended { run, .. } => ended |= run.instance == *owner,
+                Entry::Ended { item, token, run, outcome, .. } => {
+                    let keeps_its_slot = self.case.is_taken_away(*item, *token, run, *outcome);
+                    ended |= run.instance == *owner && !keeps_its_slot;
+                }
                 Entry::NotRun { .. } => {}
             }
         }

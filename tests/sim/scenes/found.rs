@@ -155,6 +155,9 @@ scripts! {
     /// The store answered the write of a new worker's attachment late. A read found it meanwhile, its host's own session
     /// counted as an earlier one, and the worker was marked dead right after its Welcome.
     a_read_found_an_attachment_before_its_writer_heard_of_it;
+    /// A mistake of the rules for plans: they took the slot of a run that timed out for free, although its worker may
+    /// continue with it, so that a scheduled time that waited for a slot could not be merged into the next one.
+    a_run_that_was_taken_away_kept_its_slot;
 }
 
 /// Every script in the folder has a test.
