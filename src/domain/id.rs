@@ -199,7 +199,7 @@ macro_rules! name {
 
         impl From<$type> for String {
             fn from(value: $type) -> String {
-                value.0.to_string()
+                value.as_str().to_owned()
             }
         }
 

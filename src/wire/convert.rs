@@ -265,7 +265,8 @@ fn run(code: Code, field: &str, run: Option<v1::RunRef>) -> Result<RunRef, Malfo
     if i64::try_from(run.token).is_err() {
         return Err(Malformed::new(code, format!("{field}.token"), "it has more than 63 bits"));
     }
-    let job = name(code, &format!("{field}.job"), JobName::new(run.job))?;
+    // The field is spelled only for who is refused: most frames of a worker name runs.
+    let job = JobName::new(run.job).map_err(|error| Malformed::new(code, format!("{field}.job"), error))?;
     Ok(RunRef { job, item: Item(run.item), token: Token(run.token) })
 }
 

@@ -178,7 +178,9 @@ impl Store {
         if let Some(text) = &self.fenced {
             return answer_all(commits, &Commit::Unavailable(text.clone()));
         }
-        let mut changes: Vec<Change> = Vec::with_capacity(commits.len() * 2);
+        // Grown step by step, it would be copied again and again: a batch of large fires has thousands.
+        let steps = commits.iter().map(|pending| pending.lowered.ops.len()).sum();
+        let mut changes: Vec<Change> = Vec::with_capacity(steps);
         let mut answers = Vec::with_capacity(commits.len());
         for pending in &commits {
             answers.push(match self.tree.apply(&pending.lowered.ops, SESSION) {
