@@ -15,6 +15,7 @@ mod fires;
 pub mod grpc;
 pub mod history;
 pub mod http;
+mod interrupts;
 mod known;
 pub mod layers;
 mod link;

@@ -52,6 +52,13 @@ impl<S: Socket> Link<S> {
     }
 }
 
+/// The bytes to be written, if they are in one piece, as those of most frames are: the system writes them for less.
+fn only<'a>(bufs: &'a [io::IoSlice<'_>]) -> Option<&'a [u8]> {
+    let mut pieces = bufs.iter().filter(|buf| !buf.is_empty());
+    let first = pieces.next()?;
+    pieces.next().is_none().then_some(&**first)
+}
+
 fn unshaken() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there was no TLS handshake")
 }
@@ -96,10 +103,11 @@ impl<S: Socket> AsyncWrite for Link<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
-            Self::Shaking(_) | Self::Broken => Poll::Ready(Err(unshaken())),
+        match (self.get_mut(), only(bufs)) {
+            (Self::Plain(socket), Some(bytes)) => Pin::new(socket).poll_write(cx, bytes),
+            (Self::Plain(socket), None) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            (Self::Tls(stream), _) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
+            (Self::Shaking(_) | Self::Broken, _) => Poll::Ready(Err(unshaken())),
         }
     }
 
@@ -109,5 +117,22 @@ impl<S: Socket> AsyncWrite for Link<S> {
             Self::Tls(stream) => stream.is_write_vectored(),
             Self::Shaking(_) | Self::Broken => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_one_piece_are_found() {
+        let pieces = |pieces: &[&'static str]| {
+            let bufs: Vec<_> = pieces.iter().map(|piece| io::IoSlice::new(piece.as_bytes())).collect();
+            only(&bufs).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        };
+        assert_eq!(pieces(&["a frame"]).as_deref(), Some("a frame"));
+        assert_eq!(pieces(&["", "a frame", ""]).as_deref(), Some("a frame"));
+        assert_eq!(pieces(&["its head", "its body"]), None);
+        assert_eq!(pieces(&[""]), None);
     }
 }

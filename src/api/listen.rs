@@ -10,9 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::FutureExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -23,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use super::connection::{Caps, Connection, Places, Remote};
+use super::interrupts::Interrupts;
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -189,13 +188,11 @@ async fn carry<S: Socket>(
     };
     let service = TowerToHyperService::new(routes.map_request(noted));
     let mut served = pin!(http.serve_connection(TokioIo::new(connection), service));
-    // Each is polled only when it has woken, not with every frame.
-    let mut signals = FuturesUnordered::<BoxFuture<'_, ()>>::new();
-    signals.extend([cut.cancelled().boxed(), stop.cancelled().boxed()]);
+    let mut interrupts = Interrupts::new([cut.cancelled().boxed(), stop.cancelled().boxed()]);
     loop {
         tokio::select! {
             biased;
-            Some(()) = signals.next() => {
+            () = interrupts.next() => {
                 if cut.is_cancelled() {
                     return;
                 }

@@ -37,7 +37,7 @@ use crate::io::settings::Settings;
 use crate::machine::Machine;
 use crate::observers::Observers;
 pub use crate::observers::{EVENT_BACKLOG, Gauge, NoHistory, Sink};
-use crate::outbox::{OutboxSender, Sent};
+use crate::outbox::{OutboxSender, Sent, WakeList};
 use crate::tracer::Tracer;
 
 /// How many events are handled before decisions are made: a worker whose heartbeat waits here must not be marked dead.
@@ -45,6 +45,9 @@ const MOST_EVENTS: usize = 1024;
 /// How many jobs have their turn before events are handled again. Fewer means more syncs for their transactions; more
 /// means that the first of them waits longer.
 const MOST_JOBS: usize = 64;
+/// How many frames are sent before their readers are woken, or half of what may wait for a worker: fewer means more
+/// packets; more means that the first of them waits longer.
+const MOST_UNREAD: usize = 256;
 /// The wall clock may jump, so it is read again after this time at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How often the jobs are counted at most: counting visits all of them, and the metrics are not read more often.
@@ -78,6 +81,10 @@ struct EdgeSide {
     waiting: WaitingStreams,
     /// In the order of their numbers, since they are closed in this order when the driver ends.
     outboxes: BTreeMap<StreamId, OutboxSender>,
+    /// The readers of the frames that were sent since readers were last woken.
+    wakes: WakeList,
+    /// How many frames these are.
+    unread: usize,
     /// Streams that turned out to be too slow while effects were executed.
     broken: Vec<StreamId>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
@@ -135,6 +142,8 @@ pub fn coordinator(
         taken: 0,
         waiting,
         outboxes: BTreeMap::new(),
+        wakes: WakeList::default(),
+        unread: 0,
         broken: Vec::new(),
         replies: BTreeMap::new(),
         last_request: 0,
@@ -357,6 +366,7 @@ impl Driver {
         for effect in self.machine.poll(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }
+        self.edge.wake_readers();
         self.hand_over(now);
         if let Some(tracer) = &mut self.observers.tracer {
             tracer.settled(now);
@@ -453,8 +463,8 @@ impl EdgeSide {
 
     fn send(&mut self, stream: StreamId, frame: ToWorker) {
         let Some(outbox) = self.outboxes.get(&stream) else { return };
-        let last = matches!(frame, ToWorker::Close(_));
-        let sent = outbox.send(frame);
+        let (last, most_unread) = (matches!(frame, ToWorker::Close(_)), MOST_UNREAD.min(outbox.most() / 2));
+        let sent = outbox.push(frame, &mut self.wakes);
         if let Sent::Full(_) = sent {
             let message = format!("{} frames wait for this worker: it does not read", outbox.most());
             self.broken.push(stream);
@@ -463,6 +473,15 @@ impl EdgeSide {
         if last || sent != Sent::Queued {
             self.outboxes.remove(&stream);
         }
+        self.unread += 1;
+        if self.unread >= most_unread {
+            self.wake_readers();
+        }
+    }
+
+    fn wake_readers(&mut self) {
+        self.unread = 0;
+        self.wakes.wake_all();
     }
 }
 
@@ -518,6 +537,8 @@ mod tests {
             taken: 0,
             waiting: WaitingStreams::default(),
             outboxes: BTreeMap::from([(7, sender)]),
+            wakes: WakeList::default(),
+            unread: 0,
             broken: Vec::new(),
             replies: BTreeMap::new(),
             last_request: 0,

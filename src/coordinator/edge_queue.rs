@@ -46,21 +46,19 @@ impl FromEdge {
 /// Room for one frame, released when the frame has been handled.
 #[derive(Debug)]
 pub struct Room {
-    _held: Option<Permits>,
+    _own: Option<OwnedSemaphorePermit>,
+    _shared: Option<OwnedSemaphorePermit>,
 }
 
-/// Of the stream, and of its credential.
-type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
-
 impl Room {
-    /// The room that these permits stand for.
-    pub(crate) fn of(held: Option<Permits>) -> Self {
-        Self { _held: held }
+    /// The room that these permits stand for: of the stream, and of its credential.
+    pub(crate) fn of(own: Option<OwnedSemaphorePermit>, shared: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _own: own, _shared: shared }
     }
 
     /// Room without a limit, for tests.
     pub fn uncounted() -> Self {
-        Self::of(None)
+        Self::of(None, None)
     }
 }
 

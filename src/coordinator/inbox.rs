@@ -13,8 +13,11 @@ use tokio::sync::Semaphore;
 use crate::edge_queue::{EdgeSender, FromEdge, Room};
 use crate::io::event::StreamId;
 
-/// Bytes of one stream that may wait. Enough for one small frame per run that a worker has to report.
-pub(crate) const STREAM_BYTES: usize = 4 << 20;
+/// Bytes of one stream that may wait, besides [`LITTLE`]. Enough for one small frame per run that a worker has to report.
+pub(crate) const STREAM_BYTES: usize = 3 << 20;
+/// While fewer bytes than this wait of all streams of a credential, the smallest frames are not counted for their
+/// streams: a heartbeat then touches only what those of other streams touch as well.
+const LITTLE: usize = 1 << 20;
 /// Bytes of all streams of one credential that may wait.
 pub(crate) const CREDENTIAL_BYTES: usize = 16 << 20;
 /// The minimum that a frame counts: handling one costs more than its bytes.
@@ -68,9 +71,13 @@ impl Inbox {
     /// Reserves room for a frame of this size, if there is some now.
     pub fn try_room(&self, bytes: usize) -> Option<Room> {
         let bytes = counted(bytes);
-        let own = self.own.clone().try_acquire_many_owned(bytes).ok()?;
+        let little_waits = self.shared.available_permits() > CREDENTIAL_BYTES - LITTLE;
+        let own = match bytes as usize {
+            LEAST if little_waits => None,
+            _ => Some(self.own.clone().try_acquire_many_owned(bytes).ok()?),
+        };
         let shared = self.shared.clone().try_acquire_many_owned(bytes).ok()?;
-        Some(Room::of(Some((own, shared))))
+        Some(Room::of(own, Some(shared)))
     }
 
     /// Waits for room: first for the stream's own, then in line with the others of its credential.
@@ -82,7 +89,7 @@ impl Inbox {
             // The semaphores are never closed.
             let own = own.acquire_many_owned(bytes).await.ok();
             let shared = shared.acquire_many_owned(bytes).await.ok();
-            Room::of(own.zip(shared))
+            Room::of(own, shared)
         }
     }
 
@@ -130,6 +137,20 @@ mod tests {
         for _ in 0..8192 {
             let room = inbox.try_room(100).unwrap();
             inbox.put(FromWorker::DrainRequest, room).unwrap();
+        }
+    }
+
+    /// The bound of a stream holds for frames of any size.
+    #[test]
+    fn a_stream_has_no_more_room_than_its_own_and_what_is_not_counted() {
+        let shared = Arc::new(Semaphore::new(CREDENTIAL_BYTES));
+        for size in [1, LEAST + 1] {
+            let (inbox, _taken) = inbox(&shared, &WaitingStreams::default());
+            let rooms: Vec<Room> = std::iter::from_fn(|| inbox.try_room(size)).collect();
+            let (waits, most) = (rooms.len() * size.max(LEAST), STREAM_BYTES + LITTLE);
+            assert!(waits <= most && waits + LITTLE + LEAST > most, "{waits} of {most}");
+            drop(rooms);
+            assert_eq!(shared.available_permits(), CREDENTIAL_BYTES, "all of it comes back");
         }
     }
 

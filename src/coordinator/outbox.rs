@@ -103,6 +103,23 @@ impl Shared {
     }
 }
 
+/// Readers to be woken, at the latest when this is dropped.
+#[derive(Debug, Default)]
+pub struct WakeList(Vec<Waker>);
+
+impl WakeList {
+    /// Wakes all of them.
+    pub fn wake_all(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Drop for WakeList {
+    fn drop(&mut self) {
+        self.wake_all();
+    }
+}
+
 /// Wakes the reader, without the lock.
 fn wake_reader(mut state: MutexGuard<'_, State>) {
     let reader = state.reader.take();
@@ -113,8 +130,14 @@ fn wake_reader(mut state: MutexGuard<'_, State>) {
 }
 
 impl OutboxSender {
-    /// Sends a frame. A `Close` is the last, and there is always room for it.
+    /// Sends a frame, and wakes who waits for it. A `Close` is the last, and there is always room for it.
     pub fn send(&self, frame: ToWorker) -> Sent {
+        self.push(frame, &mut WakeList::default())
+    }
+
+    /// As [`send`](Self::send), but who waits for it is still to be woken: several frames for one worker are then taken
+    /// together, and sent in one packet.
+    pub fn push(&self, frame: ToWorker, wakes: &mut WakeList) -> Sent {
         let mut state = self.0.state();
         if state.closed || state.ended.is_some() {
             return Sent::Gone;
@@ -135,7 +158,7 @@ impl OutboxSender {
         if state.has_backlog() && !had_backlog {
             self.0.monitored.notify_one();
         }
-        wake_reader(state);
+        wakes.0.extend(state.reader.take());
         Sent::Queued
     }
 
@@ -267,7 +290,8 @@ impl Drop for OutboxMonitor {
 mod tests {
     use std::pin::pin;
 
-    use futures_util::poll;
+    use futures_util::stream::FuturesUnordered;
+    use futures_util::{StreamExt as _, poll};
 
     use super::*;
 
@@ -299,6 +323,27 @@ mod tests {
         };
         let waits = async { (outbox.recv().await, outbox.recv().await) };
         assert_eq!(tokio::join!(waits, later).0, (Some(ack(3)), None));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_once_all_frames_are_there_and_at_the_latest_when_the_list_is_dropped() {
+        for dropped in [false, true] {
+            let (sender, mut outbox) = outbox(8);
+            let mut wakes = WakeList::default();
+            // Polls what it waits for only after a wake-up.
+            let mut waits = FuturesUnordered::from_iter([outbox.recv()]);
+            assert!(poll!(waits.next()).is_pending());
+            for sequence in [1, 2] {
+                assert_eq!(sender.push(ack(sequence), &mut wakes), Sent::Queued);
+            }
+            assert!(poll!(waits.next()).is_pending());
+            if dropped {
+                drop(wakes);
+            } else {
+                wakes.wake_all();
+            }
+            assert_eq!(poll!(waits.next()), Poll::Ready(Some(Some(ack(1)))));
+        }
     }
 
     #[test]

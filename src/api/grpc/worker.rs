@@ -19,9 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
 use prost::Message as _;
 use rosterd_domain::id::{JobName, ServerAddress};
 use rosterd_domain::time::Mono;
@@ -35,6 +34,7 @@ use crate::access::{Principal, revoked};
 use crate::backend::{Backend, FrameSink};
 use crate::connection::Remote;
 use crate::grpc::frame_stream::{Answers, End, FrameStream};
+use crate::interrupts::Interrupts;
 use crate::layers::limits::WorkerPlace;
 use rosterd_coordinator::handle::{Ended, Outbox, OutboxMonitor, Peer, Room};
 use rosterd_runtime::clock::{Clock, SharedClock};
@@ -304,10 +304,13 @@ impl Session {
         // The worker's frame that is being parsed, or waits for room: the next one is read after it.
         let mut next: Option<Next> = None;
         let (monitor, over) = (&coordinator.monitor, &self.rights.1);
-        // What does not come from the worker. Each is polled only when it has woken, not with every frame.
-        let mut outside = FuturesUnordered::<BoxFuture<'_, ()>>::new();
-        outside.extend([late.cancelled().boxed(), over.cancelled().boxed(), self.gone.cancelled().boxed()]);
-        outside.push(monitor.changed().boxed());
+        // What does not come from the worker.
+        let mut outside = Interrupts::new([
+            late.cancelled().boxed(),
+            over.cancelled().boxed(),
+            self.gone.cancelled().boxed(),
+            monitor.changed().boxed(),
+        ]);
         loop {
             // Yield now and then, whatever the worker sends.
             tokio::task::coop::consume_budget().await;
@@ -315,7 +318,7 @@ impl Session {
             // worker.
             tokio::select! {
                 biased;
-                Some(()) = outside.next() => {
+                () = outside.next() => {
                     if late.is_cancelled() {
                         return self.refuse(&draining());
                     }
