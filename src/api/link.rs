@@ -103,11 +103,13 @@ impl<S: Socket> AsyncWrite for Link<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match (self.get_mut(), only(bufs)) {
-            (Self::Plain(socket), Some(bytes)) => Pin::new(socket).poll_write(cx, bytes),
-            (Self::Plain(socket), None) => Pin::new(socket).poll_write_vectored(cx, bufs),
-            (Self::Tls(stream), _) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
-            (Self::Shaking(_) | Self::Broken, _) => Poll::Ready(Err(unshaken())),
+        match self.get_mut() {
+            Self::Plain(socket) => match only(bufs) {
+                Some(bytes) => Pin::new(socket).poll_write(cx, bytes),
+                None => Pin::new(socket).poll_write_vectored(cx, bufs),
+            },
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
+            Self::Shaking(_) | Self::Broken => Poll::Ready(Err(unshaken())),
         }
     }
 

@@ -81,10 +81,8 @@ struct EdgeSide {
     waiting: WaitingStreams,
     /// In the order of their numbers, since they are closed in this order when the driver ends.
     outboxes: BTreeMap<StreamId, OutboxSender>,
-    /// The readers of the frames that were sent since readers were last woken.
+    /// The readers of the frames that were just sent.
     wakes: WakeList,
-    /// How many frames these are.
-    unread: usize,
     /// Streams that turned out to be too slow while effects were executed.
     broken: Vec<StreamId>,
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Done, Refusal>>>,
@@ -137,18 +135,7 @@ pub fn coordinator(
     };
     let mut machine = Machine::new(settings, registry.session(), ids);
     machine.watch_calendar(Now { wall: clock.wall(), mono: clock.mono() });
-    let edge = EdgeSide {
-        inbox,
-        taken: 0,
-        waiting,
-        outboxes: BTreeMap::new(),
-        wakes: WakeList::default(),
-        unread: 0,
-        broken: Vec::new(),
-        replies: BTreeMap::new(),
-        last_request: 0,
-        deserted: false,
-    };
+    let edge = EdgeSide::new(inbox, waiting);
     let store = StoreSide {
         hints: registry.hints(),
         registry,
@@ -366,7 +353,7 @@ impl Driver {
         for effect in self.machine.poll(now, MOST_JOBS) {
             self.carry_out(effect, now);
         }
-        self.edge.wake_readers();
+        self.edge.wakes.wake_all();
         self.hand_over(now);
         if let Some(tracer) = &mut self.observers.tracer {
             tracer.settled(now);
@@ -449,6 +436,20 @@ impl Driver {
 }
 
 impl EdgeSide {
+    fn new(inbox: EdgeReceiver, waiting: WaitingStreams) -> Self {
+        Self {
+            inbox,
+            taken: 0,
+            waiting,
+            outboxes: BTreeMap::new(),
+            wakes: WakeList::default(),
+            broken: Vec::new(),
+            replies: BTreeMap::new(),
+            last_request: 0,
+            deserted: false,
+        }
+    }
+
     /// How many frames have arrived, and how many of them were taken.
     fn frames(&self) -> FrameCounts {
         FrameCounts { came: self.taken + self.inbox.len() as u64, taken: self.taken }
@@ -473,15 +474,9 @@ impl EdgeSide {
         if last || sent != Sent::Queued {
             self.outboxes.remove(&stream);
         }
-        self.unread += 1;
-        if self.unread >= most_unread {
-            self.wake_readers();
+        if self.wakes.frames() >= most_unread {
+            self.wakes.wake_all();
         }
-    }
-
-    fn wake_readers(&mut self) {
-        self.unread = 0;
-        self.wakes.wake_all();
     }
 }
 
@@ -525,26 +520,39 @@ fn map<T: 'static>(
 
 #[cfg(test)]
 mod tests {
+    use futures_util::poll;
+
     use super::*;
-    use crate::outbox::outbox;
+    use crate::outbox::{Outbox, outbox};
+
+    fn ack(sequence: u64) -> ToWorker {
+        ToWorker::HeartbeatAck { sequence }
+    }
+
+    /// With one stream, 7, for which so many frames may wait.
+    fn with_outbox(most: usize) -> (EdgeSide, Outbox) {
+        let (_queue, inbox) = edge_queue();
+        let (sender, outbox) = outbox(most);
+        let mut edge = EdgeSide::new(inbox, WaitingStreams::default());
+        edge.outboxes.insert(7, sender);
+        (edge, outbox)
+    }
+
+    #[tokio::test]
+    async fn a_reader_is_woken_before_its_outbox_is_full() {
+        let (mut edge, mut outbox) = with_outbox(4);
+        // Polls what it waits for only after a wake-up.
+        let mut reader = FuturesUnordered::from_iter([outbox.recv()]);
+        assert!(poll!(reader.next()).is_pending());
+        edge.send(7, ack(1));
+        assert!(poll!(reader.next()).is_pending(), "more frames may follow at once");
+        edge.send(7, ack(2));
+        assert!(poll!(reader.next()).is_ready());
+    }
 
     #[test]
     fn a_worker_that_leaves_too_many_frames_unread_loses_its_stream_and_is_told_why() {
-        let (_queue, inbox) = edge_queue();
-        let (sender, mut outbox) = outbox(2);
-        let mut edge = EdgeSide {
-            inbox,
-            taken: 0,
-            waiting: WaitingStreams::default(),
-            outboxes: BTreeMap::from([(7, sender)]),
-            wakes: WakeList::default(),
-            unread: 0,
-            broken: Vec::new(),
-            replies: BTreeMap::new(),
-            last_request: 0,
-            deserted: false,
-        };
-        let ack = |sequence| ToWorker::HeartbeatAck { sequence };
+        let (mut edge, mut outbox) = with_outbox(2);
         for sequence in 1..=2 {
             edge.send(7, ack(sequence));
         }

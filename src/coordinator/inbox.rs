@@ -13,11 +13,12 @@ use tokio::sync::Semaphore;
 use crate::edge_queue::{EdgeSender, FromEdge, Room};
 use crate::io::event::StreamId;
 
-/// Bytes of one stream that may wait, besides [`LITTLE`]. Enough for one small frame per run that a worker has to report.
+/// Bytes of one stream that may wait, besides [`UNCOUNTED_BYTES`]. Enough for one small frame per run that a worker has to
+/// report.
 pub(crate) const STREAM_BYTES: usize = 3 << 20;
-/// While fewer bytes than this wait of all streams of a credential, the smallest frames are not counted for their
-/// streams: a heartbeat then touches only what those of other streams touch as well.
-const LITTLE: usize = 1 << 20;
+/// While fewer bytes than this wait of all streams of a credential, the smallest frames are counted for the credential
+/// alone, and not for their streams: a heartbeat then touches only what those of other streams touch as well.
+const UNCOUNTED_BYTES: usize = 1 << 20;
 /// Bytes of all streams of one credential that may wait.
 pub(crate) const CREDENTIAL_BYTES: usize = 16 << 20;
 /// The minimum that a frame counts: handling one costs more than its bytes.
@@ -71,7 +72,7 @@ impl Inbox {
     /// Reserves room for a frame of this size, if there is some now.
     pub fn try_room(&self, bytes: usize) -> Option<Room> {
         let bytes = counted(bytes);
-        let little_waits = self.shared.available_permits() > CREDENTIAL_BYTES - LITTLE;
+        let little_waits = self.shared.available_permits() > CREDENTIAL_BYTES - UNCOUNTED_BYTES;
         let own = match bytes as usize {
             LEAST if little_waits => None,
             _ => Some(self.own.clone().try_acquire_many_owned(bytes).ok()?),
@@ -147,8 +148,8 @@ mod tests {
         for size in [1, LEAST + 1] {
             let (inbox, _taken) = inbox(&shared, &WaitingStreams::default());
             let rooms: Vec<Room> = std::iter::from_fn(|| inbox.try_room(size)).collect();
-            let (waits, most) = (rooms.len() * size.max(LEAST), STREAM_BYTES + LITTLE);
-            assert!(waits <= most && waits + LITTLE + LEAST > most, "{waits} of {most}");
+            let (waits, most) = (rooms.len() * size.max(LEAST), STREAM_BYTES + UNCOUNTED_BYTES);
+            assert!(waits <= most && waits + UNCOUNTED_BYTES + LEAST > most, "{waits} of {most}");
             drop(rooms);
             assert_eq!(shared.available_permits(), CREDENTIAL_BYTES, "all of it comes back");
         }

@@ -105,12 +105,22 @@ impl Shared {
 
 /// Readers to be woken, at the latest when this is dropped.
 #[derive(Debug, Default)]
-pub struct WakeList(Vec<Waker>);
+pub struct WakeList {
+    readers: Vec<Waker>,
+    /// How many frames were sent since they were last woken.
+    frames: usize,
+}
 
 impl WakeList {
+    /// How many frames were sent since the readers were last woken.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
     /// Wakes all of them.
     pub fn wake_all(&mut self) {
-        self.0.drain(..).for_each(Waker::wake);
+        self.frames = 0;
+        self.readers.drain(..).for_each(Waker::wake);
     }
 }
 
@@ -158,7 +168,8 @@ impl OutboxSender {
         if state.has_backlog() && !had_backlog {
             self.0.monitored.notify_one();
         }
-        wakes.0.extend(state.reader.take());
+        wakes.readers.extend(state.reader.take());
+        wakes.frames += 1;
         Sent::Queued
     }
 

@@ -7,8 +7,8 @@ use prost::Message;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::ProstCodec;
 
-/// What a buffer begins with, in bytes; a larger message makes it grow. From this size on, a buffer that is used up is
-/// replaced by one as large.
+/// The size of a buffer, in bytes; a larger message makes it grow. Below this size, `BytesMut` would replace a buffer that
+/// is used up by one for the next message alone.
 const BUFFER: usize = 1024;
 /// From how many bytes on messages are passed on, even if more follow at once (as in tonic).
 const PASSED_ON: usize = 32 << 10;

@@ -11,7 +11,8 @@
 //! | frames for the worker | [`SessionLimits::outgoing`]; more, if none is read for [`SessionLimits::stall`] | the stream ends: TOO_SLOW |
 //! | answers of the edge itself | [`SessionLimits::outgoing`] | the stream ends: TOO_MANY_FRAMES |
 //!
-//! Frames for the worker do not pass through here: the body of the answer takes them from the coordinator. A worker that does not even read the end of its stream loses its connection. The first frame must be a Hello, within
+//! Frames for the worker do not pass through here: the body of the answer takes them from the coordinator. A worker that
+//! does not even read the end of its stream loses its connection. The first frame must be a Hello, within
 //! [`SessionLimits::hello`]. Of the other frames only the names of jobs matter here: those that the credential is not
 //! for are refused.
 
