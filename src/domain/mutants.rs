@@ -94,6 +94,7 @@ mutants! {
     DEAD_OWNERS_COUNT: "dead_owners_count", "an item whose owner has died counts as owned until it is reassigned";
     MISSES_UNCOUNTED: "misses_uncounted", "missed scheduled times are skipped without being counted";
     SLOTS_UNCOUNTED: "slots_uncounted", "runs in flight occupy no slot";
+    FREED_SLOTS_STAY: "freed_slots_stay", "a slot that is free again is not offered to the items that wait for it";
     SPEAKS_BEFORE_COMMIT: "speaks_before_commit", "a Trigger is sent before its run is committed";
     TELLS_EARLY: "tells_early", "a run that is written ahead of its time begins at once";
     UNKNOWN_TAKEN_FOR_DONE: "unknown_taken_for_done", "a write with an unknown outcome counts as committed";

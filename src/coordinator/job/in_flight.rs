@@ -39,10 +39,12 @@ impl AllJobs<'_> {
         let recorded = worker.ledger.runs();
         let is_recorded = |run: &RunRef| recorded.contains(&(run.job.clone(), run.item));
         worker.flight.holds(&held, (now, patience), is_recorded);
-        worker.ledger.retain_untracked(|run| worker.flight.knows(run));
-        for run in worker.ledger.let_go_but(&held) {
+        let free = worker.ledger.free();
+        let forgotten = worker.ledger.forget_untracked(|run| worker.flight.knows(run));
+        for run in forgotten.into_iter().chain(worker.ledger.let_go_but(&held)) {
             self.schedule.run_queue.insert(run.job);
         }
+        let freed = worker.ledger.free() > free;
         let (jobs, known) = (&self.jobs.all, worker.flight.told());
         let told = |(name, item): &&(JobName, Item)| {
             let token =
@@ -66,6 +68,9 @@ impl AllJobs<'_> {
                 last = Some(name.clone());
             }
             turn.dispatch(&name, job, item);
+        }
+        if freed {
+            self.workers.slot_freed(id);
         }
     }
 

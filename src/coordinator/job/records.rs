@@ -18,10 +18,8 @@ impl JobTurn<'_> {
         let removed = job.cache.drop_record(item);
         let worker = removed.as_ref().and_then(|(_, record)| record.running()).map(|run| &run.worker);
         self.index.record_changed(name, worker, None);
-        if let Some((_, record)) = removed
-            && let Some(worker) = record.running().and_then(|run| self.workers.get_mut(&run.worker))
-        {
-            worker.ledger.run_ended(name, item);
+        if let Some(worker) = worker {
+            self.workers.run_ended(worker, name, item);
         }
     }
 

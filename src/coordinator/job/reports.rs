@@ -150,6 +150,7 @@ impl JobTurn<'_> {
             if let Some(told) = apart {
                 self.record_unmonitored(name, &run, told, detail);
                 self.schedule.run_queue.insert(name.clone());
+                self.workers.slot_freed(&report.worker);
             }
             self.workers.one_report_less(&report.worker);
             self.workers_turn().answer_report(&report.worker, run, refusal);

@@ -138,6 +138,7 @@ impl JobTurn<'_> {
                 worker.ledger.forget_job(name);
                 worker.work.end(name);
                 let moved = worker.link.moved(name);
+                self.workers.slot_freed(&id);
                 for run in known {
                     self.workers_turn().cancel(&id, run, CancelReason::Fenced, "the job was removed");
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rosterd_domain::id::{Item, JobName, Token, Version, WorkerId};
 use rosterd_domain::item::{Outcome, Record, Running, Source, State};
-use rosterd_domain::plan::Reported;
+use rosterd_domain::plan::{Class, Reported, Waiting};
 use rosterd_domain::time::Mono;
 use rosterd_session::frame::{Completed, RunRef, ToWorker};
 
@@ -175,4 +175,55 @@ fn a_run_that_its_worker_never_names_is_ended_for_it() {
     assert!(machine.workers.here()[&id].flight.heeds_all(), "it names it now");
     let version = machine.workers.here()[&id].link.version();
     assert_eq!(tell(&mut machine, 5, Some(2)), Some(Reported::Forgotten(version)));
+}
+
+/// However a slot becomes free, the job whose item waits for it has a turn: nothing else may bring it one.
+#[test]
+fn a_freed_slot_is_offered_however_it_became_free() {
+    type Frees = fn(&mut Machine, &WorkerId, &RunRef);
+    /// The slot is used by the run, which no record holds.
+    fn without_a_record(machine: &mut Machine, id: &WorkerId, run: &RunRef) {
+        let worker = machine.workers.get_mut(id).unwrap();
+        worker.ledger.run_ended(&run.job, run.item);
+        worker.ledger.take_away(run.clone());
+        assert_eq!(worker.ledger.free(), 0);
+    }
+    let ways: [(&str, Frees); 5] = [
+        ("its record is gone", |machine, _, run| {
+            let mut all = machine.all_jobs();
+            let (mut turn, job) = all.turn_of(&run.job).unwrap();
+            turn.drop_record(&run.job, job, run.item);
+        }),
+        ("a start was not applied", |machine, id, run| {
+            let worker = machine.workers.get_mut(id).unwrap();
+            worker.ledger.run_ended(&run.job, run.item);
+            worker.ledger.reserve(1);
+            machine.workers.release_slots(&[(id.clone(), 1)].into());
+        }),
+        ("its report is answered", |machine, id, run| {
+            without_a_record(machine, id, run);
+            machine.all_jobs().workers_turn().answer_report(id, run.clone(), None);
+        }),
+        ("a heartbeat does not list it", |machine, id, run| {
+            without_a_record(machine, id, run);
+            machine.all_jobs().compare_runs(id, &[]);
+        }),
+        ("a heartbeat does not list it, and it was never to have a record", |machine, id, run| {
+            let worker = machine.workers.get_mut(id).unwrap();
+            worker.ledger.run_ended(&run.job, run.item);
+            worker.ledger.found_untracked(run);
+            machine.all_jobs().compare_runs(id, &[]);
+        }),
+    ];
+    for (how, frees) in ways {
+        let (mut machine, id, name) = at_work();
+        let run = RunRef { job: name, item: Item(0), token: Token(5) };
+        let other = JobName::new("other").unwrap();
+        let waiting = Waiting { class: Class::Fire, fire: at(0.0).wall, job: other.clone(), item: Item(0) };
+        machine.workers.get_mut(&id).unwrap().ledger.wait(&other, vec![waiting]);
+        frees(&mut machine, &id, &run);
+        machine.all_jobs().workers_turn().offer_freed_slots();
+        let mut turns = std::iter::from_fn(|| machine.schedule.run_queue.pop());
+        assert!(turns.any(|job| job == other), "{how}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rosterd_domain::id::{Item, JobName, WorkerId};
+use rosterd_domain::mutants;
 
 use crate::workers::{Workers, WorkersTurn};
 
@@ -22,19 +23,28 @@ impl WorkersTurn<'_> {
 impl Workers {
     /// Releases the slots of starts whose transactions have settled.
     pub(crate) fn release_slots(&mut self, reserved: &BTreeMap<WorkerId, u32>) {
-        for (worker, starts) in reserved {
-            if let Some(worker) = self.table.get_mut(worker) {
+        for (worker_id, starts) in reserved {
+            if let Some(worker) = self.table.get_mut(worker_id) {
                 worker.ledger.release(*starts);
             }
+            self.slot_freed(worker_id);
         }
     }
 
-    /// A record no longer gives this run to the worker. If an item waits for a slot of the worker, the slot is offered.
+    /// A record no longer gives this run to the worker.
     pub(crate) fn run_ended(&mut self, id: &WorkerId, job: &JobName, item: Item) {
         let Some(worker) = self.table.get_mut(id) else { return };
         worker.ledger.run_ended(job, item);
         worker.flight.forget_unheeded(job, item);
-        if !worker.ledger.waiting().is_empty() {
+        self.slot_freed(id);
+    }
+
+    /// The worker may have a slot more than before: if an item waits for one, it is offered. Until then no other item
+    /// gets it, and a job that is paused, or has no cron, has no other turn soon.
+    pub(crate) fn slot_freed(&mut self, id: &WorkerId) {
+        if self.table.get(id).is_some_and(|worker| !worker.ledger.waiting().is_empty())
+            && !mutants::is_on(mutants::FREED_SLOTS_STAY)
+        {
             self.slots_freed.insert(id.clone());
         }
     }

@@ -29,6 +29,7 @@ impl WorkersTurn<'_> {
             worker.flight.forget(&run);
             if worker.ledger.let_go(&run) {
                 self.schedule.run_queue.insert(run.job.clone());
+                self.workers.slot_freed(id);
             }
         }
         self.acknowledge(id, run, refusal);

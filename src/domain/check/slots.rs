@@ -65,7 +65,7 @@ fn in_turn(case: &mut Case<'_>, instance: &InstanceId, hosted: &Hosted, started:
     }
 }
 
-/// Every crashed run that failover applies to waits for an instance, if any may take it.
+/// Every crashed run that failover applies to waits for an instance, if any may take it and the item is not in user code.
 fn crashed_wait_for_nothing(case: &mut Case<'_>) {
     let able = |(instance, hosted): (&InstanceId, &Hosted)| {
         hosted.ready && case.job.is_enabled(instance) && !case.facts.dead.contains(&hosted.worker)
@@ -80,6 +80,10 @@ fn crashed_wait_for_nothing(case: &mut Case<'_>) {
         }
         let waits =
             case.plan.waiting.values().flatten().any(|w| w.item == item && w.class == Class::Failover);
+        if case.in_user_code(item) {
+            case.expect(!waits, item, || "its crashed run waits for a slot while it is in user code".into());
+            continue;
+        }
         case.expect(waits, item, || "its crashed run is not offered for failover".into());
         let Some(fire) = case.after(item).and_then(|record| record.crashed()).map(|crashed| crashed.fire)
         else {

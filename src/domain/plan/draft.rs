@@ -95,6 +95,11 @@ impl<'a> Draft<'a> {
         self.job.rules.disabled || self.job.sharding.disabled_items.contains(&item)
     }
 
+    /// Whether a worker may execute the item although no record holds the run.
+    pub(super) fn is_in_user_code(&self, item: Item) -> bool {
+        self.facts.in_user_code.contains(&item) || self.taken_away.contains(&item)
+    }
+
     /// Whether failover applies to the item's crashed run, or to the one in flight if it crashes.
     pub(super) fn requeues(&self, item: Item) -> bool {
         let cancelled = self.record(item).and_then(Record::running).is_some_and(|run| run.cancelled);

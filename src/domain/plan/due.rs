@@ -32,7 +32,7 @@ pub(super) fn account(draft: &mut Draft<'_>) -> bool {
         if draft.full(*item) {
             return false;
         }
-        let busy = facts.in_user_code.contains(item) || draft.taken_away.contains(item);
+        let busy = draft.is_in_user_code(*item);
         settle(draft, *item, busy);
         if let Some(wanted) = candidate(draft, *item).filter(|_| !busy) {
             draft.seats[seat].wanted.push(wanted);

@@ -33,7 +33,8 @@ pub struct Facts<'a> {
     pub writes_progressed: bool,
     /// Workers that are certainly dead: their attachment is gone.
     pub dead: &'a BTreeSet<WorkerId>,
-    /// Items whose user code is executing although their record is idle (jobs without monitorExecution).
+    /// Items whose user code is executing although no record holds the run: their job has no monitorExecution, or had none
+    /// when the run started, or the run was taken away at its timeout.
     pub in_user_code: &'a BTreeSet<Item>,
     /// A last fire later than this was written by a wrong clock.
     pub furthest_last_fire: Time,

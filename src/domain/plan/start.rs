@@ -28,7 +28,8 @@ pub(super) fn start(draft: &mut Draft<'_>) {
 }
 
 /// Offers every crashed run, oldest first, to an instance that has a slot for it, preferably the one with the most
-/// slots beyond those that others wait for; if there is no slot, the run waits for that instance.
+/// slots beyond those that others wait for; if there is no slot, the run waits for that instance. The next run of an
+/// item that is in user code is offered once that has ended.
 fn offer_crashed(draft: &mut Draft<'_>) {
     if !draft.job.rules.failover || !draft.seats.iter().any(|seat| seat.eligible) {
         return;
@@ -41,7 +42,7 @@ fn offer_crashed(draft: &mut Draft<'_>) {
         .before
         .iter()
         .filter_map(|(item, (_, before))| Some((*item, crashed(item, before)?)))
-        .filter(|(item, _)| draft.requeues(*item))
+        .filter(|(item, _)| draft.requeues(*item) && !draft.is_in_user_code(*item))
         .map(|(item, fire)| Waiting { class: Class::Failover, fire, job: draft.job.name.clone(), item })
         .collect();
     offered.sort();

@@ -49,12 +49,19 @@ fn not_begun(of: &Resting<'_>, item: Item) -> Option<String> {
     let since = of.rest.now.minus(BEGINS_WITHIN);
     // Long enough ago that one of them would have started.
     let was_due = shadow.due(since, since.plus(BEGINS_WITHIN / 4)) > 0;
-    if !was_due || !is_open(of.view, item) || !has_slots_for_all(of, item) {
+    if !was_due || !is_open(of.view, item) || !has_slots_for_all(of, item) || goes_on_from_before(of, item) {
         return None;
     }
     let last = of.rest.last_begun.get(&(name.to_string(), item.0)).copied();
     let long_ago = last.is_none_or(|last| last < since);
     long_ago.then(|| format!("{name}: item {item}: nothing has begun since {last:?}"))
+}
+
+/// Whether user code still runs what a record holds from when the job used monitorExecution.
+fn goes_on_from_before(of: &Resting<'_>, item: Item) -> bool {
+    let Some((_, record)) = of.snapshot.records.get(&item) else { return false };
+    let run = (of.view.name.to_string(), item.0, record.token.0);
+    record.running().is_some() && of.rest.in_user_code.contains(&run)
 }
 
 /// Whether the item's owner can run all its items at once, of all jobs.

@@ -55,6 +55,9 @@ scripts! {
     /// A mistake of the invariant: a coordinator whose calendar was set back did not believe it, and sent a run by the
     /// time that it should show; the invariant used the latest time that it ever had shown.
     a_calendar_that_was_set_back_was_not_believed;
+    /// A mistake of two invariants: a run went on, slowly, from when its job used monitorExecution. It has no nodes any
+    /// longer, and its item gets no other run.
+    a_run_went_on_from_when_it_was_monitored;
     /// A mistake of the judge: a frozen worker was resumed and frozen for good in one instant, and was judged to have
     /// gone on with its run.
     a_worker_was_let_go_for_no_time;

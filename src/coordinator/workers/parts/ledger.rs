@@ -141,9 +141,13 @@ impl SlotLedger {
         self.untracked_runs.remove(run)
     }
 
-    /// Forgets the runs without a record that the worker does not know.
-    pub(crate) fn retain_untracked(&mut self, knows: impl Fn(&RunRef) -> bool) {
-        self.untracked_runs.retain(|run, _| knows(run));
+    /// Forgets the runs without a record that the worker does not know, and returns them.
+    pub(crate) fn forget_untracked(&mut self, knows: impl Fn(&RunRef) -> bool) -> Vec<RunRef> {
+        let unknown: Vec<RunRef> = self.untracked_runs.keys().filter(|run| !knows(run)).cloned().collect();
+        for run in &unknown {
+            self.untracked_runs.remove(run);
+        }
+        unknown
     }
 
     /// A run was taken away from the worker, and keeps its slot as long as the worker lists it.

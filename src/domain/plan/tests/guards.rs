@@ -143,6 +143,21 @@ fn a_crashed_run_goes_where_most_room_is() {
     assert_eq!(taker([0, 0], false), None);
 }
 
+/// A run of it that no record holds goes on, from when the job did not use monitorExecution.
+#[test]
+fn a_crashed_run_waits_for_the_user_code_of_its_item() {
+    let mut world = World::new(job(None, 1), &[0], noon());
+    world.job.rules.failover = true;
+    let crashed = Crashed { fire: noon(), instance: instance(2), since: noon(), held: false, deaths: 0 };
+    let record = Record { state: State::Crashed(crashed), ..Record::new(Token(107), noon()) };
+    world.records.insert(Item(0), (Version(9), record.into()));
+    world.in_user_code.insert(Item(0));
+    let plan = world.plan();
+    assert!(plan.entries.is_empty() && plan.waiting.is_empty(), "{plan:?}");
+    world.in_user_code.clear();
+    assert!(matches!(world.plan().entries[..], [Entry::Started { .. }]));
+}
+
 /// It crashed before its fire was announced, or after.
 #[test]
 fn a_crashed_run_is_held_again_until_its_fire_is_answered() {

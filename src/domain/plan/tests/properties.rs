@@ -342,7 +342,7 @@ fn fill(world: &mut World, item: Item, slice: &Slice, before: &dyn Fn(i64) -> Ti
         world.job.sharding.disabled_items.insert(item);
     }
     if slice.in_user_code {
-        world.in_user_code.extend((!world.job.rules.monitor).then_some(item));
+        world.in_user_code.insert(item);
     }
 }
 

@@ -57,6 +57,9 @@ races! {
     xxl_2877_a_host_dies_before_it_sends: host_dies_after_the_start, [UNTOLD_STAYS_UNTOLD => "scene"];
     /// A worker gets no more runs than it has slots.
     ej_2113_a_full_worker_is_given_nothing: one_slot, [SLOTS_UNCOUNTED => "slots"];
+    /// The run that used the only slot has no record, as without monitorExecution: another job's run that waits for the
+    /// slot gets it, although nothing of that job is due. (Seed 965366.)
+    a_run_without_a_record_hands_its_slot_on: waits_behind_one_without_a_record, [FREED_SLOTS_STAY => "scene"];
     /// A run was assigned to a worker that had not received Registered, and has moved since.
     a_host_that_hears_late_gives_no_more_runs_than_slots: moves_while_it_registers, [ASKED_JOBS_UNREAD => "slots"];
     /// A client silently drops a Trigger: its item is free again once it was sent five times.
@@ -429,6 +432,27 @@ fn one_slot() -> Faults {
         at_work(&mut world, "again", 1).await;
         world.pass(secs(12)).await;
         want(&world, starts(&world, "again", "NORMAL_TRIGGER") >= 6, "all are run, one after the other");
+        world
+    })
+}
+
+fn waits_behind_one_without_a_record() -> Faults {
+    scene(async || {
+        let bare = JobPlan { monitor: false, misfire: false, ..short(1, 6000, 30) };
+        // The world begins at midnight, so it is never due.
+        let jobs = vec![JobPlan { hours: vec![12], ..again(1, 300, 60) }, bare];
+        let plan = WorldPlan { slots: (1, 1), workers: 1, jobs, ..crate::seeds::play::plan(7) };
+        let mut world = World::new(plan);
+        world.calm = true;
+        start(&mut world, 0..1).await;
+        at_work(&mut world, "again", 1).await;
+        at_work(&mut world, "short", 1).await;
+        until(&mut world, "the slot is taken", |world| starts(world, "short", "NORMAL_TRIGGER") == 1).await;
+        ask(&world, 0, trigger("again"));
+        world.pass(secs(3)).await;
+        want(&world, starts(&world, "again", "MANUAL") == 0, "it waits for the slot");
+        world.pass(secs(6)).await;
+        want(&world, starts(&world, "again", "MANUAL") == 1, "it has got it");
         world
     })
 }
