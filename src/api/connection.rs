@@ -13,8 +13,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::AbortHandle;
 use tokio::time::Sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::access::subject::PeerNames;
 use super::link::{Link, Socket};
@@ -28,16 +28,23 @@ use rosterd_runtime::telemetry::Metrics;
 pub struct Remote {
     /// Its address.
     pub address: SocketAddr,
-    /// Cuts the connection.
-    pub cut: CancellationToken,
     /// The names in its verified certificate; empty without one. Set before the first request.
     pub certificate: Arc<OnceLock<PeerNames>>,
+    /// The task that carries the connection. Set once there is one.
+    pub(super) carrier: Arc<OnceLock<AbortHandle>>,
 }
 
 impl Remote {
     /// A peer whose certificate is not known yet.
-    pub fn new(address: SocketAddr, cut: CancellationToken) -> Self {
-        Self { address, cut, certificate: Arc::default() }
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, certificate: Arc::default(), carrier: Arc::default() }
+    }
+
+    /// Cuts the connection.
+    pub fn cut(&self) {
+        if let Some(carrier) = self.carrier.get() {
+            carrier.abort();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! What may interrupt a task that is woken for each frame: a shutdown, a revoked credential, a cut. Such a task looks for
-//! them each time, and hardly ever finds one, so a look is one read of a flag. (`FuturesUnordered` reads several places,
-//! which for an idle worker are not in the processor's caches.)
+//! What may interrupt a stream's task, which is woken for each frame: a shutdown, a revoked credential, the end of the
+//! answer. It looks for them each time, and hardly ever finds one, so a look is one read of a flag. (`FuturesUnordered`
+//! reads several places, which for an idle worker are not in the processor's caches.)
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -3,25 +3,24 @@
 //! left to a default. Tonic's own server is not used: what it puts around each connection and each body costs more than
 //! what is spoken there, for a fleet of idle workers.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use futures_util::poll;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use super::connection::{Caps, Connection, Places, Remote};
-use super::interrupts::Interrupts;
 use super::link::{Link, Socket};
 use super::tls::ServerTls;
 use rosterd_runtime::clock::SharedClock;
@@ -122,23 +121,30 @@ pub async fn serve<I: Incoming>(
     (metrics, clock): (Arc<Metrics>, SharedClock),
     (stop, late): (CancellationToken, CancellationToken),
 ) -> io::Result<()> {
-    let cut = CancellationToken::new();
-    let _cut_if_dropped = cut.clone().drop_guard();
     let places = Places::new(limits.caps, metrics, clock);
     let http = http(limits);
-    let connections = TaskTracker::new();
+    let mut connections = JoinSet::new();
     let server = async {
         let accepting = async {
             loop {
-                let connection = accept(&listener, tls.as_deref(), limits, &places, &cut).await;
-                connections.spawn(carry(connection, routes.clone(), http.clone(), stop.clone()));
+                let mut next = pin!(accept(&listener, tls.as_deref(), limits, &places));
+                let connection = loop {
+                    tokio::select! {
+                        biased;
+                        Some(_ended) = connections.join_next() => {}
+                        connection = &mut next => break connection,
+                    }
+                };
+                let carrier = connection.remote().carrier.clone();
+                let task = connections.spawn(carry(connection, routes.clone(), http.clone(), stop.clone()));
+                // Set once: it has one task.
+                let _ = carrier.set(task);
             }
         };
         stop.run_until_cancelled(accepting).await;
         // From now on a connection to this port is refused, not left to wait.
         drop(listener);
-        connections.close();
-        connections.wait().await;
+        while connections.join_next().await.is_some() {}
     };
     let deadline = async {
         stop.cancelled().await;
@@ -146,14 +152,14 @@ pub async fn serve<I: Incoming>(
         tracing::info!("streams were still open at the shutdown deadline; they are ended");
         late.cancel();
         tokio::time::sleep(LAST_FRAMES).await;
-        cut.cancel();
-        tokio::time::sleep(LAST_FRAMES).await;
     };
     tokio::select! {
         biased;
         () = server => {}
         () = deadline => {}
     }
+    // Those that are left are cut, as they are if this is dropped.
+    let _busy = tokio::time::timeout(LAST_FRAMES, connections.shutdown()).await;
     Ok(())
 }
 
@@ -173,7 +179,7 @@ fn http(limits: ListenLimits) -> auto::Builder<TokioExecutor> {
     http
 }
 
-/// Serves a connection until it ends, or is cut. Once `stop` is cancelled it takes no new requests.
+/// Serves a connection until it ends. Once `stop` is cancelled it takes no new requests.
 async fn carry<S: Socket>(
     connection: Connection<S>,
     routes: axum::Router,
@@ -181,30 +187,26 @@ async fn carry<S: Socket>(
     stop: CancellationToken,
 ) {
     let remote = connection.remote().clone();
-    let cut = remote.cut.clone();
     let noted = move |mut request: http::Request<_>| {
         request.extensions_mut().insert(remote.clone());
         request
     };
     let service = TowerToHyperService::new(routes.map_request(noted));
     let mut served = pin!(http.serve_connection(TokioIo::new(connection), service));
-    let mut interrupts = Interrupts::new([cut.cancelled().boxed(), stop.cancelled().boxed()]);
-    loop {
-        tokio::select! {
-            biased;
-            () = interrupts.next() => {
-                if cut.is_cancelled() {
-                    return;
-                }
-                served.as_mut().graceful_shutdown();
-            }
-            ended = &mut served => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection has failed");
-                }
-                return;
-            }
+    let mut stopped = pin!(stop.cancelled());
+    // Asked once, so that it wakes this task. What it says is read where all connections read it, which is in the
+    // processor's caches.
+    let _ = poll!(&mut stopped);
+    let mut told = false;
+    let ended = poll_fn(|cx| {
+        if !told && stop.is_cancelled() {
+            told = true;
+            served.as_mut().graceful_shutdown();
         }
+        served.as_mut().poll(cx)
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(%error, "a connection has failed");
     }
 }
 
@@ -214,7 +216,6 @@ async fn accept<I: Incoming>(
     tls: Option<&ServerTls>,
     limits: ListenLimits,
     places: &Arc<Places>,
-    cut: &CancellationToken,
 ) -> Connection<I::Socket> {
     loop {
         let (socket, address) = match listener.accept(limits.keepalive).await {
@@ -229,7 +230,7 @@ async fn accept<I: Incoming>(
         mutants::panic_if_injected("panic-edge");
         match places.take(address.ip()) {
             Ok(place) => {
-                let remote = Remote::new(address, cut.child_token());
+                let remote = Remote::new(address);
                 // No handshake happens here, so a slow peer delays no other.
                 let link = match tls {
                     Some(tls) => Link::shaking(tls.accept(socket)),

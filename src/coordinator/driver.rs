@@ -19,6 +19,7 @@ use rosterd_domain::time::Mono;
 use rosterd_domain::txn::{Commit, Purpose, Txn, Write};
 use rosterd_registry::{Hint, Registry, SessionState};
 use rosterd_runtime::clock::SharedClock;
+use rosterd_runtime::lookup::Lookup;
 use rosterd_runtime::mutants;
 use rosterd_runtime::shares::Shares;
 use rosterd_session::code::{Code, Refusal};
@@ -79,8 +80,7 @@ struct EdgeSide {
     taken: u64,
     /// Streams whose next frame waits for room.
     waiting: WaitingStreams,
-    /// In the order of their numbers, since they are closed in this order when the driver ends.
-    outboxes: BTreeMap<StreamId, OutboxSender>,
+    outboxes: Outboxes,
     /// The readers of the frames that were just sent.
     wakes: WakeList,
     /// Streams that turned out to be too slow while effects were executed.
@@ -89,6 +89,17 @@ struct EdgeSide {
     last_request: RequestId,
     /// All handles were dropped.
     deserted: bool,
+}
+
+/// The outboxes of the open streams.
+#[derive(Default)]
+struct Outboxes(Lookup<StreamId, OutboxSender>);
+
+impl Drop for Outboxes {
+    /// In the order of their numbers, whatever the hashes.
+    fn drop(&mut self) {
+        std::mem::take(&mut self.0).into_iter().for_each(drop);
+    }
 }
 
 /// The side of the store.
@@ -305,7 +316,7 @@ impl Driver {
         self.edge.taken += 1;
         Some(match from {
             FromEdge::Opened(stream, peer, outbox) => {
-                self.edge.outboxes.insert(stream, outbox);
+                self.edge.outboxes.0.insert(stream, outbox);
                 Event::Opened(stream, peer)
             }
             // Its room is released here, since it is handled at once.
@@ -318,7 +329,7 @@ impl Driver {
                 Event::Frame(stream, frame)
             }
             FromEdge::Closed(stream) => {
-                self.edge.outboxes.remove(&stream);
+                self.edge.outboxes.0.remove(&stream);
                 Event::Closed(stream)
             }
             FromEdge::Operate(operation, by, reply) => {
@@ -419,7 +430,7 @@ impl Driver {
 
     fn send(&mut self, stream: StreamId, mut frame: ToWorker, now: Now) {
         if let ToWorker::Trigger(trigger) = &mut frame
-            && self.edge.outboxes.contains_key(&stream)
+            && self.edge.outboxes.0.contains_key(&stream)
         {
             self.observers.gauge.sent(now.wall.since(trigger.fire));
             // As late as possible, since the worker counts the delay from when it reads it. If the wall clock has just
@@ -441,7 +452,7 @@ impl EdgeSide {
             inbox,
             taken: 0,
             waiting,
-            outboxes: BTreeMap::new(),
+            outboxes: Outboxes::default(),
             wakes: WakeList::default(),
             broken: Vec::new(),
             replies: BTreeMap::new(),
@@ -463,7 +474,7 @@ impl EdgeSide {
     }
 
     fn send(&mut self, stream: StreamId, frame: ToWorker) {
-        let Some(outbox) = self.outboxes.get(&stream) else { return };
+        let Some(outbox) = self.outboxes.0.get(&stream) else { return };
         let (last, most_unread) = (matches!(frame, ToWorker::Close(_)), MOST_UNREAD.min(outbox.most() / 2));
         let sent = outbox.push(frame, &mut self.wakes);
         if let Sent::Full(_) = sent {
@@ -472,7 +483,7 @@ impl EdgeSide {
             outbox.send(ToWorker::Close(Some(Refusal::new(Code::TooSlow, message))));
         }
         if last || sent != Sent::Queued {
-            self.outboxes.remove(&stream);
+            self.outboxes.0.remove(&stream);
         }
         if self.wakes.frames() >= most_unread {
             self.wakes.wake_all();
@@ -534,7 +545,7 @@ mod tests {
         let (_queue, inbox) = edge_queue();
         let (sender, outbox) = outbox(most);
         let mut edge = EdgeSide::new(inbox, WaitingStreams::default());
-        edge.outboxes.insert(7, sender);
+        edge.outboxes.0.insert(7, sender);
         (edge, outbox)
     }
 
@@ -559,7 +570,7 @@ mod tests {
         assert!(edge.broken.is_empty(), "as many as are allowed");
         edge.send(7, ack(3));
         assert_eq!(edge.broken, [7]);
-        assert!(edge.outboxes.is_empty());
+        assert!(edge.outboxes.0.is_empty());
         assert_eq!([outbox.try_recv(), outbox.try_recv()], [Some(ack(1)), Some(ack(2))]);
         let Some(ToWorker::Close(Some(refusal))) = outbox.try_recv() else { panic!("it is told why") };
         assert_eq!(refusal.code, Code::TooSlow);

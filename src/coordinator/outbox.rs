@@ -14,7 +14,7 @@ use rosterd_session::code::{Code, Refusal};
 use rosterd_session::frame::ToWorker;
 use tokio::sync::Notify;
 
-/// For how many frames an empty outbox keeps room.
+/// For how many frames an empty queue keeps room.
 const KEPT: usize = 64;
 
 /// Creates an outbox for `most` frames.
@@ -65,7 +65,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<ToWorker>,
+    frames: FrameQueue,
     /// Jobs that the worker was told not to be for.
     refused: BTreeSet<String>,
     /// More frames than this are a backlog.
@@ -87,12 +87,7 @@ impl Shared {
         if state.has_backlog() {
             self.monitored.notify_one();
         }
-        let frame = state.frames.pop_front();
-        // What a burst took is given back.
-        if state.frames.is_empty() && state.frames.capacity() > KEPT {
-            state.frames.shrink_to(KEPT);
-        }
-        frame
+        state.frames.pop()
     }
 
     fn close(&self, keep: usize) {
@@ -100,6 +95,47 @@ impl Shared {
         state.closed = true;
         state.frames.truncate(keep);
         wake_reader(state);
+    }
+}
+
+/// Frames in their order. The first one has a place here, since an idle worker's only one comes with each heartbeat: it is
+/// then in no other memory.
+#[derive(Debug, Default)]
+struct FrameQueue {
+    first: Option<ToWorker>,
+    /// Empty without a first.
+    others: VecDeque<ToWorker>,
+}
+
+impl FrameQueue {
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    fn push(&mut self, frame: ToWorker) {
+        if self.first.is_none() {
+            self.first = Some(frame);
+        } else {
+            self.others.push_back(frame);
+        }
+    }
+
+    fn pop(&mut self) -> Option<ToWorker> {
+        let frame = self.first.take()?;
+        self.first = self.others.pop_front();
+        // What a burst took is given back.
+        if self.first.is_none() && self.others.capacity() > KEPT {
+            self.others.shrink_to(KEPT);
+        }
+        Some(frame)
+    }
+
+    /// Keeps so many of the first.
+    fn truncate(&mut self, keep: usize) {
+        self.others.truncate(keep.saturating_sub(1));
+        if keep == 0 {
+            self.first = None;
+        }
     }
 }
 
@@ -164,7 +200,7 @@ impl OutboxSender {
             state.refused.insert(job.clone());
         }
         let had_backlog = state.has_backlog();
-        state.frames.push_back(frame);
+        state.frames.push(frame);
         if state.has_backlog() && !had_backlog {
             self.0.monitored.notify_one();
         }
@@ -334,6 +370,23 @@ mod tests {
         };
         let waits = async { (outbox.recv().await, outbox.recv().await) };
         assert_eq!(tokio::join!(waits, later).0, (Some(ack(3)), None));
+    }
+
+    #[test]
+    fn a_queue_keeps_the_order_and_the_first_ones() {
+        for keep in 0..5 {
+            let mut queue = FrameQueue::default();
+            for sequence in 1..=3 {
+                queue.push(ack(sequence));
+            }
+            assert_eq!((queue.pop(), queue.len()), (Some(ack(1)), 2));
+            queue.push(ack(4));
+            queue.truncate(keep);
+            assert_eq!(queue.len(), keep.min(3));
+            let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+            assert_eq!(left, [2, 3, 4].map(ack)[..keep.min(3)]);
+            assert_eq!((queue.len(), queue.others.len()), (0, 0));
+        }
     }
 
     #[tokio::test]

@@ -182,22 +182,28 @@ impl Tree {
 
     /// Applies all steps as the next transaction of `session`, or none.
     pub(crate) fn apply(&mut self, ops: &[Op], session: SessionId) -> Result<Applied, Refusal> {
-        let mut edit = Edit {
-            revision: self.revision.next(),
-            tree: self,
-            session,
-            changes: Vec::with_capacity(ops.len()),
-        };
+        let mut changes = Vec::with_capacity(ops.len());
+        let revision = self.apply_after(&mut changes, ops, session)?;
+        Ok(Applied { revision, changes })
+    }
+
+    /// The same; adds its changes to those of the transactions before it.
+    pub(crate) fn apply_after(
+        &mut self,
+        changes: &mut Vec<Change>,
+        ops: &[Op],
+        session: SessionId,
+    ) -> Result<Revision, Refusal> {
+        let (revision, before) = (self.revision.next(), changes.len());
+        let mut edit = Edit { revision, tree: self, session, changes };
         for (index, op) in ops.iter().enumerate() {
             if let Err(reason) = edit.step(op) {
-                let changes = std::mem::take(&mut edit.changes);
-                self.undo(changes);
+                self.undo(changes.drain(before..));
                 return Err(Refusal { index, reason });
             }
         }
-        let (revision, changes) = (edit.revision, edit.changes);
         self.revision = revision;
-        Ok(Applied { revision, changes })
+        Ok(revision)
     }
 
     /// Ends a session: deletes its ephemeral nodes, in one transaction. `None`: it had none.
@@ -218,8 +224,8 @@ impl Tree {
     }
 
     /// Reverts changes, the last first. The revision stays: it never decreases.
-    pub(crate) fn undo(&mut self, changes: Vec<Change>) {
-        for Change { path, before, .. } in changes.into_iter().rev() {
+    pub(crate) fn undo(&mut self, changes: impl DoubleEndedIterator<Item = Change>) {
+        for Change { path, before, .. } in changes.rev() {
             match before {
                 Some(stat) => self.install(&path, stat),
                 None => drop(self.uninstall(&path)),
@@ -299,7 +305,7 @@ struct Edit<'a> {
     tree: &'a mut Tree,
     revision: Revision,
     session: SessionId,
-    changes: Vec<Change>,
+    changes: &'a mut Vec<Change>,
 }
 
 impl Edit<'_> {

@@ -75,8 +75,8 @@ fn a_batch_is_undone_in_reverse() {
     let before = format!("{:?}{:?}", tree.root, tree.ephemerals);
     let first = tree.apply(&[set("/a", "1", None), put("/a/e", true), delete("/a/b")], ME).unwrap();
     let second = tree.apply(&[put("/a/e", true), create("/a/b"), set("/a", "2", None)], OTHER).unwrap();
-    tree.undo(second.changes);
-    tree.undo(first.changes);
+    tree.undo(second.changes.into_iter());
+    tree.undo(first.changes.into_iter());
     assert_eq!(format!("{:?}{:?}", tree.root, tree.ephemerals), before);
     assert_eq!(tree.revision(), Revision(13), "a revision is never used twice");
 }

@@ -107,6 +107,17 @@ impl<K: Hash + Ord, V> Lookup<K, V> {
     }
 }
 
+impl<K: Ord, V> IntoIterator for Lookup<K, V> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let mut all: Vec<_> = self.0.into_iter().collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.into_iter()
+    }
+}
+
 impl<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized, V> Index<&Q> for Lookup<K, V> {
     type Output = V;
 
@@ -131,6 +142,7 @@ mod tests {
         *lookup.entry(1000).or_default() += 1;
         let expected: Vec<u32> = (0..=1000).filter(|key| *key != 500).collect();
         assert_eq!(lookup.keys().copied().collect::<Vec<_>>(), expected);
+        assert_eq!(lookup.clone().into_iter().map(|(key, _)| key).collect::<Vec<_>>(), expected);
         assert_eq!(lookup.len(), 1000);
         assert_eq!((lookup[&7], lookup.get(&500), lookup.contains_key(&1000)), (14, None, true));
     }

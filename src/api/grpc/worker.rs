@@ -134,7 +134,7 @@ impl WorkerService for Workers {
                 && let Some(remote) = remote
             {
                 tracing::debug!(peer = %remote.address, "a worker did not take the end of its stream");
-                remote.cut.cancel();
+                remote.cut();
             }
         });
         Ok(Response::new(FrameStream::new(frames, answers, ended, gone.drop_guard())))

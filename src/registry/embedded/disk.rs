@@ -19,6 +19,10 @@ use crate::tree::{Stat, Tree};
 /// write; after a restart the count continues above everything that may have been used.
 const REVISIONS: u64 = 65_536;
 
+/// How many bytes are kept for the next entry: memory that is given back and taken again at once costs more than what is
+/// written to it.
+const KEPT: usize = 1 << 20;
+
 /// A batch that was not acknowledged by the disk.
 #[derive(Debug)]
 pub(super) enum WriteError {
@@ -40,6 +44,8 @@ pub(super) struct Disk {
     /// Whether the database is still of the first format. The first write changes that.
     first_format: bool,
     merging: Merging,
+    /// The entry of the last batch.
+    entry: Vec<u8>,
     /// About how many pages of the log have not been moved to the database yet.
     pages: usize,
     /// The number of pages at which they are moved.
@@ -60,6 +66,7 @@ impl Disk {
             ledger,
             first_format,
             merging,
+            entry: Vec::new(),
             pages: 0,
             checkpoint_pages,
             _lock: lock,
@@ -86,10 +93,13 @@ impl Disk {
         for row in rows {
             ledger.digest.change(row.path.as_str(), row.before, row.after);
         }
-        let entry = journal::encode(rows);
-        let bytes = journal::size(&entry);
+        journal::encode(rows, &mut self.entry);
+        let bytes = journal::size(&self.entry);
         let step = self.merging.step(bytes);
-        if let Err(error) = self.stage(ledger, &entry, step, current) {
+        let staged = self.stage(ledger, &self.entry, step, current);
+        self.entry.clear();
+        self.entry.shrink_to(KEPT);
+        if let Err(error) = staged {
             return Err(self.give_up(&error, false));
         }
         if let Err(error) = self.commit() {

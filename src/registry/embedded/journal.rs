@@ -55,9 +55,10 @@ struct State {
     modified: u64,
 }
 
-/// A batch's changes as the bytes of an entry: those of [`Changes`], which would need a copy of every state.
-pub(super) fn encode(rows: &[Row<'_>]) -> Vec<u8> {
-    let (mut entry, mut node, mut state) = (Vec::new(), Vec::new(), Vec::new());
+/// Writes a batch's changes as an entry: the bytes of [`Changes`], which would need a copy of every state.
+pub(super) fn encode(rows: &[Row<'_>], entry: &mut Vec<u8>) {
+    let (mut node, mut state) = (Vec::new(), Vec::new());
+    entry.clear();
     for row in rows {
         node.clear();
         put(1, row.path.as_str().as_bytes(), &mut node);
@@ -74,9 +75,8 @@ pub(super) fn encode(rows: &[Row<'_>]) -> Vec<u8> {
             }
             put(2, &state, &mut node);
         }
-        put(1, &node, &mut entry);
+        put(1, &node, entry);
     }
-    entry
 }
 
 /// A field of bytes, text or a message.
@@ -314,7 +314,8 @@ mod tests {
         let rows: Vec<Row<'_>> =
             paths.iter().zip(after).map(|(path, after)| Row { path, before: None, after }).collect();
         let mut left = Left::from([(paths[0].clone(), None), (paths[2].clone(), Some(full.clone()))]);
-        let entry = encode(&rows);
+        let mut entry = b"of the batch before".to_vec();
+        encode(&rows, &mut entry);
         decode(&entry, &mut left).unwrap();
         let expected = paths.iter().zip(after).map(|(path, after)| (path.clone(), after.cloned()));
         assert_eq!(left, expected.collect());
@@ -322,7 +323,7 @@ mod tests {
             let long = Stat { version: Version(length as u64 / 2), ..stat(&vec![7; length]) };
             let rows =
                 [None, Some(&long), Some(&full)].map(|after| Row { path: &paths[0], before: None, after });
-            let entry = encode(&rows);
+            encode(&rows, &mut entry);
             assert_eq!(Changes::decode(&*entry).unwrap().encode_to_vec(), entry, "{length} bytes");
         }
         assert!(decode(&[0xff; 9], &mut left).is_err());

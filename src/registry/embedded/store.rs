@@ -28,6 +28,10 @@ use crate::{Hint, ReadError, SessionState, View, conflict};
 use rosterd_runtime::lookup::Lookup;
 use rosterd_runtime::mutants;
 
+/// For how many changes room is kept between batches, about a megabyte: memory that is given back and taken again at once
+/// costs more than what is done in it.
+const KEPT: usize = 8192;
+
 /// There is one session: the process.
 const SESSION: SessionId = SessionId(1);
 
@@ -76,6 +80,8 @@ pub(super) struct Store {
     fenced: Option<String>,
     /// The last write found no space.
     full: bool,
+    /// Room for the changes of a batch.
+    changes: Vec<Change>,
 }
 
 /// What was taken from the queue at once.
@@ -126,7 +132,7 @@ impl Store {
         watched: Watched,
         hints: HintQueue,
     ) -> Self {
-        Self { tree, disk, paths, limits, watched, hints, fenced: None, full: false }
+        Self { tree, disk, paths, limits, watched, hints, fenced: None, full: false, changes: Vec::new() }
     }
 
     /// Serves until every sender is dropped, then closes the database. `waiting` counts what is in the queue.
@@ -180,14 +186,12 @@ impl Store {
         }
         // Grown step by step, it would be copied again and again: a batch of large fires has thousands.
         let steps = commits.iter().map(|pending| pending.lowered.ops.len()).sum();
-        let mut changes: Vec<Change> = Vec::with_capacity(steps);
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.reserve(steps);
         let mut answers = Vec::with_capacity(commits.len());
         for pending in &commits {
-            answers.push(match self.tree.apply(&pending.lowered.ops, SESSION) {
-                Ok(applied) => {
-                    changes.extend(applied.changes);
-                    Commit::Committed(applied.revision)
-                }
+            answers.push(match self.tree.apply_after(&mut changes, &pending.lowered.ops, SESSION) {
+                Ok(revision) => Commit::Committed(revision),
                 Err(refusal) => Commit::Conflict(conflict::explain(&pending.txn, &pending.lowered, refusal)),
             });
         }
@@ -202,10 +206,13 @@ impl Store {
                 }
             }
             Err(error) => {
-                self.tree.undo(changes);
+                self.tree.undo(changes.drain(..));
                 self.refuse(commits, &answers, error);
             }
         }
+        changes.clear();
+        changes.shrink_to(KEPT);
+        self.changes = changes;
     }
 
     /// Writes the nodes that a batch changed to the disk: each node once, in its current state.
