@@ -39,12 +39,10 @@ impl AllJobs<'_> {
         let recorded = worker.ledger.runs();
         let is_recorded = |run: &RunRef| recorded.contains(&(run.job.clone(), run.item));
         worker.flight.holds(&held, (now, patience), is_recorded);
-        let free = worker.ledger.free();
-        let forgotten = worker.ledger.forget_untracked(|run| worker.flight.knows(run));
-        for run in forgotten.into_iter().chain(worker.ledger.let_go_but(&held)) {
-            self.schedule.run_queue.insert(run.job);
-        }
-        let freed = worker.ledger.free() > free;
+        let mut gone = worker.ledger.forget_untracked(|run| worker.flight.knows(run));
+        gone.extend(worker.ledger.let_go_but(&held));
+        let freed = !gone.is_empty();
+        self.schedule.run_queue.extend(gone.into_iter().map(|run| run.job));
         let (jobs, known) = (&self.jobs.all, worker.flight.told());
         let told = |(name, item): &&(JobName, Item)| {
             let token =

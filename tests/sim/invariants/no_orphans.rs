@@ -56,9 +56,11 @@ fn crashed_for_nobody(of: &Resting<'_>, item: Item, record: &Record) -> Option<S
     let surplus = item.0 >= of.view.rules.items;
     // Without a live instance no coordinator handles the job.
     let somebody = of.is_served() && (surplus || has_room(of.rest, of.view));
-    // A run of it from when the job did not use monitorExecution may go on.
+    // An earlier run of it, from when the job did not use monitorExecution, may go on.
+    let earlier = |token: u64| token < record.token.0;
     let name = of.view.name.to_string();
-    let executes = of.rest.in_user_code.iter().any(|(job, of, _)| (job, *of) == (&name, item.0));
+    let executes =
+        of.rest.in_user_code.iter().any(|(job, of, token)| (job, *of) == (&name, item.0) && earlier(*token));
     if !somebody || executes || of.rest.now.since(crashed.since).as_secs() < MOMENT {
         return None;
     }
